@@ -1,0 +1,34 @@
+# Options that a user may set, and the flags every target of the project gets.
+
+option(BUILD_SHARED_LIBS "Build libmpfa as a shared library" OFF)
+option(MPFA_BUILD_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
+option(MPFA_BUILD_BENCH "Build the benchmarks" ${PROJECT_IS_TOP_LEVEL})
+option(MPFA_BUILD_FUZZ "Build the libFuzzer targets (clang only)" OFF)
+set(MPFA_SANITIZE "" CACHE STRING "Sanitizers for every target: address,undefined or thread")
+set(MPFA_CUDA AUTO CACHE STRING "CUDA back end: AUTO (on when nvcc is found), ON or OFF")
+set(MPFA_BIN_DIR "" CACHE PATH "Where the mpfa command is put (default: <build>/bin)")
+
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+find_program(CCACHE_PROGRAM ccache)
+if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+endif()
+
+# Quantised bytes are defined by FP32 arithmetic without contraction (docs/spec.md, section 2), so
+# a compiler may never fuse a multiply and an add behind our back.
+add_library(mpfa_warnings INTERFACE)
+target_compile_options(mpfa_warnings INTERFACE -Wall -Wextra -Werror -ffp-contract=off)
+# GCC 12 sees overlapping copies in std::string's operator+ where there are none (GCC bug 105651).
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  target_compile_options(mpfa_warnings INTERFACE -Wno-restrict)
+endif()
+
+if(MPFA_SANITIZE)
+  add_compile_options(-fsanitize=${MPFA_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${MPFA_SANITIZE})
+endif()

@@ -1,0 +1,75 @@
+// Attention over the paged low-bit cache: one entry for prefill, chunked prefill and decode
+// (docs/spec.md, section 3).
+#pragma once
+
+#include <dlpack/dlpack.h>
+
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "mpfa/cache.h"
+#include "mpfa/stream.h"
+
+namespace mpfa {
+
+struct AttentionParams {
+  std::optional<float> softmax_scale = {};  // default 1 / sqrt(head_dim)
+  bool causal = true;        // bottom-right aligned: query i sees keys j <= i + seqlen_k - seqlen_q
+  int64_t window_left = -1;  // >= 0: query i sees only j >= i + seqlen_k - seqlen_q - window_left
+  float softcap = 0.0f;      // > 0: score = softcap * tanh(score / softcap)
+  const DLTensor* sinks = nullptr;  // [Hq] FP32: logits that join the softmax's denominator only
+};
+
+// The most that the calls under one plan may need. Lengths above them are an error.
+struct PlanParams {
+  DLDevice device = {kDLCPU, 0};
+  int64_t batch_size = 0;
+  int64_t num_q_heads = 0;
+  int64_t num_kv_heads = 0;
+  int64_t head_dim = 0;
+  int64_t total_seqlen_q = 0;  // rows of q of one call, at most
+  int64_t max_seqlen_k = 0;    // longest sequence in the cache, at most
+  // Tokens of the cache that one work item covers. 0 chooses; results depend on it only in
+  // rounding.
+  int64_t kv_split_size = 0;
+};
+
+struct Plan {
+  PlanParams params;            // with kv_split_size chosen
+  int64_t max_num_splits = 1;   // splits of the longest sequence
+  int64_t workspace_bytes = 0;  // 0: attention() needs no workspace
+};
+
+// Splits the work; depends on nothing but `params`, so that results do not depend on the machine's
+// thread count or on the other sequences of a batch.
+Plan plan(const PlanParams& params);
+
+// out = softmax(softmax_scale * q k^T + masks) v, k and v read from the cache.
+//
+//   out           like q, same type
+//   lse           [total_q, Hq] FP32, any strides, or null: natural logarithm of the denominator,
+//                 rowbias included (docs/spec.md, section 3)
+//   q             [total_q, Hq, d]  BF16, FP16 or FP32; any outer strides, innermost contiguous
+//   block_table   [b, max_pages] int32: page numbers of each sequence
+//   seq_lens      [b] int32: tokens of each sequence in the cache, the new ones included
+//   cu_seqlens_q  [b + 1] int32: rows of q of each sequence; null: one row each (decode)
+//   workspace     uint8 [>= plan.workspace_bytes] on the same device; null if that is 0
+//
+// A row without a visible key gives output 0 and lse -inf. Bytes of the cache past a sequence's
+// length are never read into a result. Errors: InvalidArgument, before anything is written.
+void attention(const DLTensor& out, const DLTensor* lse, const DLTensor& q,
+               const KvCacheView& cache, const DLTensor& block_table, const DLTensor& seq_lens,
+               const DLTensor* cu_seqlens_q, const AttentionParams& params, const Plan& plan,
+               const DLTensor* workspace, cudaStream_t stream = nullptr);
+
+// Merges attention over disjoint parts of the keys into attention over all of them.
+//
+//   outs  each [total_q, Hq, d] (BF16, FP16 or FP32), lses each [total_q, Hq] FP32, as attention()
+//         returns them; parts may have been centred by different means, lse carries rowbias
+//   out, lse (or null): the merged state. A state (anything, -inf) counts for nothing; all of them
+//         -inf gives (0, -inf).
+void merge_states(const DLTensor& out, const DLTensor* lse, std::span<const DLTensor* const> outs,
+                  std::span<const DLTensor* const> lses, cudaStream_t stream = nullptr);
+
+}  // namespace mpfa

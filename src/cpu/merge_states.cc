@@ -1,0 +1,104 @@
+// merge_states() on the CPU.
+#include <oneapi/tbb/parallel_for.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include "core/attention_args.h"
+#include "mpfa/attention.h"
+
+namespace mpfa {
+namespace internal {
+namespace {
+
+struct State {
+  ActivationTensor out;
+  Tensor<float, 2> lse;
+};
+
+float load_float(const std::byte* p, FloatType type, int64_t i) {
+  const auto load = [&](auto element) {
+    std::memcpy(&element, p + i * static_cast<int64_t>(sizeof(element)), sizeof(element));
+    return to_float(element);
+  };
+  switch (type) {
+    case FloatType::kBf16:
+      return load(Bf16{});
+    case FloatType::kFp16:
+      return load(Fp16{});
+    default:
+      return load(float{});
+  }
+}
+
+void store_float(std::byte* p, FloatType type, int64_t i, float x) {
+  const auto store = [&](auto value) {
+    std::memcpy(p + i * static_cast<int64_t>(sizeof(value)), &value, sizeof(value));
+  };
+  switch (type) {
+    case FloatType::kBf16:
+      return store(bf16_from_float(x));
+    case FloatType::kFp16:
+      return store(fp16_from_float(x));
+    default:
+      return store(x);
+  }
+}
+
+// One row and head. All inputs are read before anything is written, so out and lse may be one of
+// the parts.
+void merge_row_states(const std::vector<State>& states, const State& result, int64_t row,
+                      int64_t head, int64_t d) {
+  constexpr double kHidden = -std::numeric_limits<double>::infinity();
+  double maximum = kHidden;
+  for (const State& s : states) maximum = std::fmax(maximum, *s.lse.at(row, head));
+  std::vector<double> merged(d, 0.0);
+  double sum = 0.0;
+  for (const State& s : states) {
+    const double lse = *s.lse.at(row, head);
+    if (lse == kHidden) continue;  // its output counts for nothing, whatever it holds
+    const double weight = lse == maximum ? 1.0 : std::exp(lse - maximum);
+    sum += weight;
+    const std::byte* out = s.out.at(row, head);
+    for (int64_t i = 0; i < d; ++i) merged[i] += weight * load_float(out, s.out.type, i);
+  }
+  const double factor = sum == 0.0 ? 0.0 : 1.0 / sum;
+  std::byte* out = result.out.at(row, head);
+  for (int64_t i = 0; i < d; ++i) {
+    store_float(out, result.out.type, i, static_cast<float>(merged[i] * factor));
+  }
+  if (result.lse) {
+    *result.lse.at(row, head) = static_cast<float>(sum == 0.0 ? kHidden : maximum + std::log(sum));
+  }
+}
+
+}  // namespace
+}  // namespace internal
+
+void merge_states(const DLTensor& out, const DLTensor* lse, std::span<const DLTensor* const> outs,
+                  std::span<const DLTensor* const> lses, cudaStream_t /*stream*/) {
+  using namespace internal;  // NOLINT(google-build-using-namespace)
+  MPFA_CHECK(!outs.empty(), "outs is empty: needs at least one state");
+  MPFA_CHECK(outs.size() == lses.size(), "outs has ", outs.size(), " states and lses ", lses.size(),
+             ": must be equal");
+  const State result{ActivationTensor::from(out, "out"),
+                     check_lse(lse, "lse", out.shape[0], out.shape[1])};
+  std::vector<State> states;
+  for (size_t i = 0; i < outs.size(); ++i) {
+    const std::string name = "outs[" + std::to_string(i) + "]";
+    const std::string lse_name = "lses[" + std::to_string(i) + "]";
+    MPFA_CHECK(outs[i] != nullptr, name, " is null");
+    MPFA_CHECK(lses[i] != nullptr, lse_name, " is null");
+    const ActivationTensor part = ActivationTensor::from(*outs[i], name);
+    for (int dim = 0; dim < 3; ++dim) check_size(*outs[i], name, dim, out.shape[dim], "as out has");
+    states.push_back({part, check_lse(lses[i], lse_name, out.shape[0], out.shape[1])});
+  }
+  const int64_t heads = result.out.heads;
+  tbb::parallel_for(int64_t{0}, result.out.rows, [&](int64_t row) {
+    for (int64_t h = 0; h < heads; ++h) merge_row_states(states, result, row, h, out.shape[2]);
+  });
+}
+
+}  // namespace mpfa

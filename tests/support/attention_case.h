@@ -1,0 +1,84 @@
+// A random attention problem: cache, queries, tables and masks, made from a seed and a few numbers.
+// Cache bytes are random rather than written by append_kv, so that every code, scale and sign
+// occurs; everything that attention must never look at (slots past a length, pages of no sequence,
+// padding rows of q) holds NaN bytes.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "mpfa/attention.h"
+#include "unit/quant/test_tensor.h"
+
+namespace mpfa::testing {
+
+struct AttentionShape {
+  std::vector<int32_t> seqlens_q = {1};
+  std::vector<int32_t> seqlens_k = {100};
+  int64_t num_kv_heads = 2;
+  int64_t group_size = 4;
+  int64_t head_dim = 64;
+  int64_t page_size = 16;
+  int64_t residual_rank = 0;
+  bool delta_s = false;
+  bool first_key = false;
+  bool scales = false;   // k_scale and v_scale other than 1
+  bool strided = false;  // q, out, lse and cache tensors with gaps
+  bool sinks = false;
+  bool decode_form = false;  // no cu_seqlens_q: every seqlens_q must be 1
+  int64_t num_stats = 1;
+  DLDataType q_type = kBF16;
+  float q_magnitude = 1.0f;
+  AttentionParams params = {};
+  int64_t kv_split_size = 0;
+};
+
+std::string describe(const AttentionShape& shape);
+
+class AttentionCase {
+ public:
+  AttentionCase(AttentionShape shape, uint32_t seed);
+
+  // Runs attention() into out() and lse().
+  void run();
+  // Runs the oracle and compares; every difference beyond what the type of q and the FP32 or BF16
+  // arithmetic explain is a test failure.
+  void expect_matches_reference();
+
+  const AttentionShape& shape() const { return shape_; }
+  TestTensor& out() { return *out_; }
+  TestTensor& lse() { return *lse_; }
+  TestTensor& q() { return *q_; }
+  TestTensor& v() { return *v_; }
+  TestTensor& k_scales() { return *k_scales_; }
+  TestTensor& block_table() { return *block_table_; }
+  const KvCacheView& cache() const { return cache_; }
+  int64_t total_q() const { return total_q_; }
+  int64_t num_q_heads() const { return shape_.num_kv_heads * shape_.group_size; }
+  const DLTensor& seq_lens() { return *seq_lens_->ptr(); }
+  const DLTensor* cu_seqlens_q() { return shape_.decode_form ? nullptr : cu_seqlens_q_->ptr(); }
+  AttentionParams params();
+  Plan make_plan() const;
+
+ private:
+  using Holder = std::unique_ptr<TestTensor>;
+  Holder tensor(DLDataType dtype, const TestTensor::Shape& shape) const;
+  void make_tables(std::mt19937& random);
+  void make_cache(std::mt19937& random);
+  void make_stats(std::mt19937& random);
+  void make_queries(std::mt19937& random);
+  void poison_hidden_slots();
+
+  AttentionShape shape_;
+  int64_t total_q_ = 0;
+  int64_t num_pages_ = 0;
+  KvCacheView cache_;
+  Holder k_codes_, k_scales_, v_, delta_s_, k_residual_, k_first_;
+  Holder k_mean_, q_mean_, residual_basis_, residual_scale_, k_scale_, v_scale_, stats_index_;
+  Holder block_table_, seq_lens_, cu_seqlens_q_, q_, out_, lse_, sinks_;
+};
+
+}  // namespace mpfa::testing

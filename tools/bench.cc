@@ -1,0 +1,207 @@
+// mpfa bench: times the cache writer and attention on shapes of the user's choice.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bench/workload.h"
+#include "commands.h"
+#include "common/bench_shape.h"
+#include "common/cache_options.h"
+#include "common/command_output.h"
+#include "common/common_options.h"
+#include "common/errors.h"
+#include "common/machine.h"
+#include "common/progress.h"
+#include "common/table.h"
+#include "common/threads.h"
+
+namespace mpfa::tools {
+namespace {
+
+struct BenchOptions {
+  CommonOptions common;
+  WorkloadOptions workload;
+  std::string shapes;
+  int64_t repeat = 10;
+  bool no_first_key = false;
+};
+
+// One shape's times.
+struct Timing {
+  BenchShape shape;
+  std::vector<double> seconds;  // of each repetition, in order
+  double cache_bytes = 0.0;
+  double input_bytes = 0.0;
+  double tokens = 0.0;
+  double flops = 0.0;
+
+  double min() const { return *std::min_element(seconds.begin(), seconds.end()); }
+  double max() const { return *std::max_element(seconds.begin(), seconds.end()); }
+  double median() const {
+    std::vector<double> sorted = seconds;
+    std::sort(sorted.begin(), sorted.end());
+    const size_t middle = sorted.size() / 2;
+    return sorted.size() % 2 == 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
+  }
+};
+
+std::string default_shapes(BenchMode mode) {
+  switch (mode) {
+    case BenchMode::kAppend:
+      return "1x32:8x128@4096,8x9:3x64@512";
+    case BenchMode::kDecode:
+      return "1x32:8x128@4096,1x32:8x128@32768,8x9:3x64@2048";
+    default:
+      return "1x32:8x128@512,1x32:8x128@2048,1x9:3x64@2048";
+  }
+}
+
+std::string what_it_times(BenchMode mode) {
+  switch (mode) {
+    case BenchMode::kAppend:
+      return "append_kv: LENGTH new tokens for each sequence";
+    case BenchMode::kDecode:
+      return "attention with one query row per sequence over LENGTH tokens";
+    default:
+      return "causal attention with LENGTH query rows over LENGTH tokens";
+  }
+}
+
+Timing time_shape(BenchMode mode, const BenchShape& shape, const BenchOptions& options) {
+  Progress progress(fmt::format("{} {}", mode_name(mode), shape.str()), options.repeat);
+  Workload workload(mode, shape, options.workload);
+  workload.run();  // once to touch the memory
+  Timing timing;
+  timing.shape = shape;
+  timing.cache_bytes = workload.cache_bytes();
+  timing.input_bytes = workload.input_bytes();
+  timing.tokens = workload.tokens();
+  timing.flops = workload.flops();
+  for (int64_t i = 0; i < options.repeat; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    workload.run();
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+    timing.seconds.push_back(std::max(elapsed.count(), 1e-9));  // the clock may stand still
+    progress.step();
+  }
+  return timing;
+}
+
+std::string timing_table(BenchMode mode, const std::vector<Timing>& timings) {
+  const bool append = mode == BenchMode::kAppend;
+  Table table({{"shape", Align::kLeft},
+               {"median\nms"},
+               {"min\nms"},
+               {"max\nms"},
+               {"cache\nGB/s"},
+               {append ? "input\nGB/s" : "GFLOPS"},
+               {"tokens/s"}});
+  for (const Timing& timing : timings) {
+    const double median = timing.median();
+    const double last = append ? timing.input_bytes : timing.flops;
+    table.add_row(
+        {timing.shape.str(), fmt::format("{:.3f}", median * 1e3),
+         fmt::format("{:.3f}", timing.min() * 1e3), fmt::format("{:.3f}", timing.max() * 1e3),
+         fmt::format("{:.2f}", timing.cache_bytes / median * 1e-9),
+         fmt::format("{:.2f}", last / median * 1e-9), group_digits(timing.tokens / median)});
+  }
+  return table.str();
+}
+
+Json timing_json(const Timing& timing) {
+  const double median = timing.median();
+  return {{"shape", timing.shape.str()},
+          {"batch_size", timing.shape.batch_size},
+          {"num_q_heads", timing.shape.num_q_heads},
+          {"num_kv_heads", timing.shape.num_kv_heads},
+          {"head_dim", timing.shape.head_dim},
+          {"length", timing.shape.length},
+          {"median_s", median},
+          {"min_s", timing.min()},
+          {"max_s", timing.max()},
+          {"seconds", timing.seconds},
+          {"cache_bytes", timing.cache_bytes},
+          {"cache_gb_per_s", timing.cache_bytes / median * 1e-9},
+          {"input_bytes", timing.input_bytes},
+          {"input_gb_per_s", timing.input_bytes / median * 1e-9},
+          {"tokens_per_s", timing.tokens / median},
+          {"gflops", timing.flops / median * 1e-9}};
+}
+
+void run_bench(BenchMode mode, BenchOptions options) {
+  const CommandOutput output("bench " + mode_name(mode), options.common.json);
+  const ThreadLimit threads(options.common.threads);
+  const std::vector<BenchShape> shapes = parse_bench_shapes(options.shapes);
+  options.workload.first_key = !options.no_first_key;
+
+  std::vector<Timing> timings;
+  Json list = Json::array();
+  for (const BenchShape& shape : shapes) {
+    timings.push_back(
+        with_context("shape " + shape.str(), [&] { return time_shape(mode, shape, options); }));
+    list.push_back(timing_json(timings.back()));
+  }
+  output.print("{}, {} threads, {} repetitions\n\n{}", what_it_times(mode), active_threads(),
+               options.repeat, timing_table(mode, timings));
+  output.write_json({{"machine", machine_json()},
+                     {"repeat", options.repeat},
+                     {"dtype", options.workload.dtype},
+                     {"page_size", options.workload.page_size},
+                     {"residual_rank", options.workload.residual_rank},
+                     {"first_key", options.workload.first_key},
+                     {"delta_s", options.workload.delta_s},
+                     {"results", list}});
+}
+
+void register_mode(CLI::App& bench, BenchMode mode) {
+  const auto options = std::make_shared<BenchOptions>();
+  options->shapes = default_shapes(mode);
+  CLI::App* command = bench.add_subcommand(mode_name(mode), "Time " + what_it_times(mode));
+  command->footer(fmt::format(
+      "\nA shape is BATCHxHQ:HKVxD@LENGTH: sequences, query heads, KV heads, head dimension (64 or "
+      "128)\nand tokens of each sequence; a number may end in K (1024).\n\nExamples:\n"
+      "  mpfa bench {0}\n  mpfa bench {0} --shapes 1x32:8x128@32K,8x40:8x128@4K --threads 2\n"
+      "  mpfa bench {0} --shapes 1x9:3x64@2048 --repeat 50 --json times.json\n",
+      mode_name(mode)));
+  command->add_option("--shapes", options->shapes, "What to measure, separated by commas")
+      ->type_name("LIST")
+      ->capture_default_str();
+  command->add_option("--repeat", options->repeat, "Repetitions of each shape")
+      ->check(whole_number(1, 1000000))
+      ->type_name("N")
+      ->capture_default_str();
+  command->add_option("--dtype", options->workload.dtype, "Type of q, k and v: bf16, fp16, fp32")
+      ->check(CLI::IsMember({"bf16", "fp16", "fp32"}))
+      ->type_name("TYPE")
+      ->capture_default_str();
+  add_page_size_option(*command, options->workload.page_size);
+  add_residual_rank_option(*command, options->workload.residual_rank);
+  command->add_flag("--no-first-key", options->no_first_key, "A cache without k_first");
+  command->add_flag("--delta-s", options->workload.delta_s, "A cache with delta_s");
+  if (mode != BenchMode::kAppend) {
+    add_kv_split_size_option(*command, options->workload.kv_split_size);
+  }
+  add_common_options(*command, options->common);
+  command->callback([mode, options] { run_bench(mode, *options); });
+}
+
+}  // namespace
+
+void register_bench(CLI::App& app) {
+  CLI::App* command =
+      app.add_subcommand("bench", "Time the cache writer, decode or prefill on given shapes");
+  command->require_subcommand(1);
+  command->footer(
+      "\nExamples:\n"
+      "  mpfa bench decode --shapes 1x32:8x128@32K\n"
+      "  mpfa bench append --help\n");
+  register_mode(*command, BenchMode::kAppend);
+  register_mode(*command, BenchMode::kDecode);
+  register_mode(*command, BenchMode::kPrefill);
+}
+
+}  // namespace mpfa::tools
