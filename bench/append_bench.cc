@@ -1,5 +1,5 @@
-// append_kv: bytes of BF16 input (K and V) a second. One argument set per cache kind; the token
-// count of 1 and 64 is a decode step, 8192 a prefill. Threads: as many as oneTBB takes, or one.
+// append_kv: bytes of BF16 input (K and V) a second. 8192 tokens are a prefill whose input comes
+// from memory, 128 tokens stay in the L2 cache, 64 and 1 are decode steps.
 #include <benchmark/benchmark.h>
 #include <tbb/global_control.h>
 
@@ -51,7 +51,7 @@ struct Shape {
   ScaleRule rule;
 };
 
-void run_append(benchmark::State& state, const Shape& shape, int64_t tokens, size_t threads) {
+void append(benchmark::State& state, const Shape& shape, int64_t tokens, size_t threads) {
   tbb::global_control limit(tbb::global_control::max_allowed_parallelism, threads);
   KvCacheConfig config;
   config.head_dim = shape.head_dim;
@@ -72,43 +72,30 @@ void run_append(benchmark::State& state, const Shape& shape, int64_t tokens, siz
   for (int64_t i = 0; i < tokens; ++i) slots.values[i] = i;
   AppendParams params;
   params.scale_rule = shape.rule;
-  for (auto _ : state) append_kv(cache.view(), k.tensor, v.tensor, slots.tensor, params);
+  while (state.KeepRunning()) append_kv(cache.view(), k.tensor, v.tensor, slots.tensor, params);
   const auto bytes = static_cast<int64_t>(sizeof(Bf16) * (k.values.size() + v.values.size()));
   state.SetBytesProcessed(state.iterations() * bytes);
 }
 
-constexpr Shape kDefault = {128, 8, 4, 8, true, false, ScaleRule::kSearch};
+constexpr ScaleRule kSearch = ScaleRule::kSearch;
+constexpr Shape kDefault = {128, 8, 4, 8, true, false, kSearch};
+constexpr Shape kHeadDim64 = {64, 8, 4, 8, true, false, kSearch};
+constexpr Shape kResidual16 = {128, 8, 4, 16, true, false, kSearch};
+constexpr Shape kNoResidual = {128, 8, 4, 0, false, false, kSearch};
+constexpr Shape kNoSearch = {128, 8, 4, 0, false, false, ScaleRule::kPlain};
+constexpr Shape kDeltaS = {128, 8, 4, 0, true, true, kSearch};
+constexpr size_t kAllThreads = 1024;
 
-Shape with(Shape shape, int64_t rank, bool first_key, bool delta_s, ScaleRule rule) {
-  shape.rank = rank;
-  shape.first_key = first_key;
-  shape.delta_s = delta_s;
-  shape.rule = rule;
-  return shape;
-}
-
-void add(const char* name, const Shape& shape, int64_t tokens, size_t threads) {
-  benchmark::RegisterBenchmark(name, [=](benchmark::State& state) {
-    run_append(state, shape, tokens, threads);
-  })->UseRealTime();
-}
-
-int register_all() {
-  const Shape d64 = {64, 8, 4, 8, true, false, ScaleRule::kSearch};
-  const Shape none = with(kDefault, 0, false, false, ScaleRule::kSearch);
-  add("append/default/d128/8192/1thread", kDefault, 8192, 1);
-  add("append/default/d128/8192/all", kDefault, 8192, 64);
-  add("append/default/d64/8192/1thread", d64, 8192, 1);
-  add("append/r16/d128/8192/1thread", with(kDefault, 16, true, false, ScaleRule::kSearch), 8192, 1);
-  add("append/r0/d128/8192/1thread", none, 8192, 1);
-  add("append/r0_plain/d128/8192/1thread", with(none, 0, false, false, ScaleRule::kPlain), 8192, 1);
-  add("append/delta_s/d128/8192/1thread", with(none, 0, true, true, ScaleRule::kSearch), 8192, 1);
-  add("append/default/d128/1/all", kDefault, 1, 64);
-  add("append/default/d128/64/all", kDefault, 64, 64);
-  return 0;
-}
-
-const int kRegistered = register_all();
+BENCHMARK_CAPTURE(append, default_8192_tokens_1_thread, kDefault, 8192, 1)->UseRealTime();
+BENCHMARK_CAPTURE(append, default_8192_tokens, kDefault, 8192, kAllThreads)->UseRealTime();
+BENCHMARK_CAPTURE(append, head_dim_64_8192_tokens_1_thread, kHeadDim64, 8192, 1)->UseRealTime();
+BENCHMARK_CAPTURE(append, residual_16_8192_tokens_1_thread, kResidual16, 8192, 1)->UseRealTime();
+BENCHMARK_CAPTURE(append, no_residual_8192_tokens_1_thread, kNoResidual, 8192, 1)->UseRealTime();
+BENCHMARK_CAPTURE(append, no_search_8192_tokens_1_thread, kNoSearch, 8192, 1)->UseRealTime();
+BENCHMARK_CAPTURE(append, delta_s_8192_tokens_1_thread, kDeltaS, 8192, 1)->UseRealTime();
+BENCHMARK_CAPTURE(append, default_128_tokens_1_thread, kDefault, 128, 1)->UseRealTime();
+BENCHMARK_CAPTURE(append, default_64_tokens, kDefault, 64, kAllThreads)->UseRealTime();
+BENCHMARK_CAPTURE(append, default_1_token, kDefault, 1, kAllThreads)->UseRealTime();
 
 }  // namespace
 }  // namespace mpfa

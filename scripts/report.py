@@ -81,8 +81,8 @@ def draw_errors(axes, demo, phase):
                      edgecolor=INK, linewidth=0.8, label=layer["layer"] or "layer")
     for row, mean in enumerate(means):
         layers = [layer["methods"][row][key] for layer in demo["layers"]]
-        axes.text(max([mean, *layers]) + 0.02 * top, row, f"{mean:.4f}", va="center", fontsize=8.5)
-    axes.set_xlim(0, 1.16 * top)
+        axes.text(max([mean, *layers]) + 0.035 * top, row, f"{mean:.4f}", va="center", fontsize=8.5)
+    axes.set_xlim(0, 1.2 * top)
     axes.grid(axis="x", color=GRID, linewidth=0.8)
     axes.set_axisbelow(True)
     axes.set_xlabel("relative L2 error (lower is better)")
@@ -123,15 +123,20 @@ def errors_figure(demo):
     return figure, caption
 
 
-def channel_panel(axes, values, scale, title):
+def channel_panel(axes, values, scale, title, first_token):
     """A histogram over the lines of the values that NVFP4 has at this scale."""
-    low = min(0.0, *values) - 0.5
-    high = max(0.0, *values) + 0.5
+    margin = 0.08 * (max(0.0, *values) - min(0.0, *values))
+    low = min(0.0, *values) - margin
+    high = max(0.0, *values) + margin
     for magnitude in E2M1_VALUES:
         for level in {scale * magnitude, -scale * magnitude}:
             if low <= level <= high:
                 axes.axvline(level, color="#d1495b", linewidth=0.8, alpha=0.75, zorder=1)
     axes.hist(values, bins=40, color="#00798c", alpha=0.85, zorder=2)
+    if first_token:
+        axes.annotate("first token", (values[0], 1), (values[0], 0.18), ha="center", fontsize=8,
+                      textcoords=("data", "axes fraction"),
+                      arrowprops={"arrowstyle": "->", "color": INK})
     axes.set_title(title)
     axes.set_ylabel("tokens")
     axes.set_xlim(low, high)
@@ -141,8 +146,10 @@ def channel_panel(axes, values, scale, title):
 def channel_figure(demo):
     channel = demo["channel"]
     figure, (before, after) = plt.subplots(1, 2, figsize=(9.4, 2.9))
-    channel_panel(before, channel["before"], channel["scale_before"], "As the model made it")
-    channel_panel(after, channel["after"], channel["scale_after"], "Centred")
+    outlier = abs(channel["after"][0]) == max(abs(x) for x in channel["after"])
+    channel_panel(before, channel["before"], channel["scale_before"], "As the model made it",
+                  outlier)
+    channel_panel(after, channel["after"], channel["scale_after"], "Centred", outlier)
     where = f"{channel['layer']}, KV head {channel['kv_head']}, channel {channel['channel']}"
     for axes in (before, after):
         axes.set_xlabel(f"K, {where}")
@@ -151,6 +158,9 @@ def channel_figure(demo):
     caption = (f"One strong channel of K ({where}). Red lines are the values that NVFP4 can hold "
                f"at the median scale of the channel's blocks. The constant part sets the scale for "
                f"all 16 channels of a block; without it the scale is {ratio:.1f} times finer.")
+    if outlier:
+        caption += (" The first token, an attention sink, becomes an outlier: k_first keeps its "
+                    "rounding error.")
     return figure, caption
 
 

@@ -20,6 +20,7 @@
 #include "demo/report_page.h"
 #include "demo/tables.h"
 #include "io/quote.h"
+#include "mpfa/check.h"
 
 namespace mpfa::tools {
 namespace {

@@ -1,10 +1,9 @@
 // append_kv on the CPU: checks, then one parallel pass over tokens and KV heads.
-#include <tbb/parallel_for.h>
-
 #include <algorithm>
 #include <array>
 
 #include "cache/append_check.h"
+#include "core/parallel.h"
 #include "cpu/append_simd.h"
 
 namespace mpfa {
@@ -61,8 +60,8 @@ AppendTargets targets_of(const CacheTensors& cache, const AppendConfig& config, 
 void append_tokens(const AppendArgs& args, const AppendConfig& config, int64_t begin, int64_t end) {
   std::array<AppendRow, 64> rows;
   size_t count = 0;
-  for (int64_t token = begin; token < end; ++token) {
-    for (int64_t head = 0; head < args.cache.num_kv_heads; ++head) {
+  for (int64_t head = 0; head < args.cache.num_kv_heads; ++head) {
+    for (int64_t token = begin; token < end; ++token) {
       const int64_t slot = *args.slots.at(token);
       if (slot < 0) continue;
       rows[count++] = {args.k.row(token, head), args.v.row(token, head),
@@ -84,21 +83,19 @@ int64_t tokens_per_task(const CacheTensors& cache) {
   return std::max<int64_t>(kRowsPerTask / cache.num_kv_heads, 16);
 }
 
+void append_all(const AppendArgs& args, ScaleRule rule) {
+  const AppendConfig config = config_of(args.cache, rule);
+  parallel_for_ranges(args.num_tokens, tokens_per_task(args.cache),
+                      [&](int64_t begin, int64_t end) { append_tokens(args, config, begin, end); });
+}
+
 }  // namespace
 }  // namespace internal
 
 void append_kv(const KvCacheView& cache, const DLTensor& k, const DLTensor& v,
                const DLTensor& slot_mapping, const AppendParams& params, cudaStream_t /*stream*/) {
-  using namespace internal;
-  const AppendArgs args = check_append(cache, k, v, slot_mapping, params);
-  const AppendConfig config = config_of(args.cache, params.scale_rule);
-  const int64_t step = tokens_per_task(args.cache);
-  const int64_t tasks = (args.num_tokens + step - 1) / step;
-  const auto run = [&](int64_t task) {
-    append_tokens(args, config, task * step, std::min((task + 1) * step, args.num_tokens));
-  };
-  if (tasks == 1) return run(0);
-  tbb::parallel_for(int64_t{0}, tasks, run);
+  const internal::AppendArgs args = internal::check_append(cache, k, v, slot_mapping, params);
+  internal::append_all(args, params.scale_rule);
 }
 
 }  // namespace mpfa

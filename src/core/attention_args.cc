@@ -120,10 +120,16 @@ AttentionInputs check_attention_inputs(const DLTensor& q, const KvCacheView& cac
 
 ActivationTensor check_attention_output(const DLTensor& out, const DLTensor& q) {
   const ActivationTensor result = ActivationTensor::from(out, "out");
+  check_distinct_elements(out, "out");
   MPFA_CHECK(result.type == float_type(q, "q"), "out has type ", dtype_string(out.dtype),
              ": must be that of q, ", dtype_string(q.dtype));
   for (int i = 0; i < 3; ++i) check_size(out, "out", i, q.shape[i], "as q has");
   return result;
+}
+
+Tensor<float, 2> check_lse_output(const DLTensor* lse, int64_t rows, int64_t heads) {
+  if (lse != nullptr) check_distinct_elements(*lse, "lse");
+  return check_lse(lse, "lse", rows, heads);
 }
 
 Tensor<float, 2> check_lse(const DLTensor* lse, std::string_view name, int64_t rows,

@@ -139,6 +139,14 @@ void check_layout(const DLTensor& tensor, std::string_view name, int ndim, bool 
              " in its last dimension: must be 1 (contiguous)");
 }
 
+void check_distinct_elements(const DLTensor& tensor, std::string_view name) {
+  for (int i = 0; i < tensor.ndim; ++i) {
+    MPFA_CHECK(tensor.shape[i] <= 1 || stride_of(tensor, i) != 0, name,
+               " has stride 0 in dimension ", i, " of size ", tensor.shape[i],
+               ": it is written, so its elements must be distinct");
+  }
+}
+
 void check_size(const DLTensor& tensor, std::string_view name, int dim, int64_t expected,
                 std::string_view why) {
   MPFA_CHECK(tensor.shape[dim] == expected, name, " has shape ", shape_string(tensor),

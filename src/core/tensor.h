@@ -37,10 +37,14 @@ const char* dtype_expected();
 // and that its innermost dimension is contiguous where `inner_contiguous`.
 void check_layout(const DLTensor& tensor, std::string_view name, int ndim, bool inner_contiguous);
 
+// Refuses a tensor to be written in which several indices mean one element (stride 0).
+void check_distinct_elements(const DLTensor& tensor, std::string_view name);
+
 // Stride of dimension i in elements; a null DLTensor::strides means compact row-major.
 int64_t stride_of(const DLTensor& tensor, int i);
 
 inline std::byte* data_of(const DLTensor& tensor) {
+  if (tensor.data == nullptr) return nullptr;  // an empty tensor
   return static_cast<std::byte*>(tensor.data) + tensor.byte_offset;
 }
 
@@ -76,6 +80,9 @@ class Tensor {
   static Tensor from(const DLTensor& tensor, std::string_view name, bool inner_contiguous = true) {
     MPFA_CHECK(dtype_matches<T>(tensor.dtype), name, " has type ", dtype_string(tensor.dtype),
                ": must be ", dtype_expected<T>());
+    const auto address = reinterpret_cast<uintptr_t>(tensor.data) + tensor.byte_offset;
+    MPFA_CHECK(address % alignof(T) == 0, name, " starts at an address that is ",
+               address % alignof(T), " modulo ", alignof(T), ": must be aligned to its elements");
     return untyped(tensor, name, inner_contiguous);
   }
   // Null gives an absent tensor.

@@ -9,6 +9,7 @@
 #define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/append_simd.cc"
+#include <hwy/cache_control.h>
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
@@ -41,15 +42,15 @@ void append_typed(const AppendConfig& config, const AppendRow* rows, int64_t cou
 #else
 
 // Four rows are whole vectors of blocks on every target: 16 blocks at head_dim 64.
-inline constexpr int kBatchRows = 4;
+inline constexpr int64_t kBatchRows = 4;
 // Dot products of one row that are reduced together.
-inline constexpr int kMaxDots = 16;
+inline constexpr int64_t kMaxDots = 16;
 
 template <int kHeadDim>
 struct Batch {
-  static constexpr int kBlocks = kHeadDim / kNvfp4BlockSize;
+  static constexpr int64_t kBlocks = kHeadDim / kNvfp4BlockSize;
 
-  int count = 0;
+  int64_t count = 0;
   const AppendRow* rows = nullptr;
 
   alignas(64) float scaled[kBatchRows][kHeadDim];   // Kc / k_scale
@@ -71,7 +72,7 @@ HWY_NOINLINE void centre_key(const AppendRow& row, float* centred, float* scaled
   const auto* k = reinterpret_cast<const T*>(row.k);
   const bool unit = row.stats.k_scale == 1.0f;
   const VF k_scale = set(row.stats.k_scale);
-  for (int i = 0; i < kHeadDim; i += kLanes) {
+  for (int64_t i = 0; i < kHeadDim; i += kLanes) {
     const VF kc = hn::Sub(load_as_float(k + i), hn::LoadU(DF(), row.stats.k_mean + i));
     hn::Store(kc, DF(), centred + i);
     hn::Store(unit ? kc : hn::Div(kc, k_scale), DF(), scaled + i);
@@ -80,8 +81,8 @@ HWY_NOINLINE void centre_key(const AppendRow& row, float* centred, float* scaled
 
 template <int kHeadDim>
 HWY_NOINLINE void choose_batch_scales(Batch<kHeadDim>& batch, ScaleRule rule) {
-  const int blocks = batch.count * batch.kBlocks;
-  for (int b = 0; b < blocks; b += kLanes) {
+  const int64_t blocks = batch.count * batch.kBlocks;
+  for (int64_t b = 0; b < blocks; b += kLanes) {
     const Scales scales = choose_scales(batch.scaled[0] + b * kNvfp4BlockSize, rule);
     hn::Store(scales.value, DF(), batch.scale[0] + b);
     hn::Store(scales.reciprocal, DF(), batch.reciprocal[0] + b);
@@ -109,7 +110,7 @@ HWY_INLINE void quantize_vector(const float* scaled, float scale, float reciproc
 // A block with a NaN: all its values read as NaN.
 HWY_NOINLINE void quantize_nan_block(uint8_t* codes, float* centred, float* error) {
   std::memset(codes, 0x77, kNvfp4BlockSize / 2);
-  for (int i = 0; i < kNvfp4BlockSize; ++i) {
+  for (int64_t i = 0; i < kNvfp4BlockSize; ++i) {
     const bool infinite = (float_bits(centred[i]) & 0x7FFFFFFFu) == 0x7F800000u;
     const float nan = float_from_bits(0x7FC00000u);
     error[i] = infinite ? 0.0f : nan;
@@ -118,17 +119,17 @@ HWY_NOINLINE void quantize_nan_block(uint8_t* codes, float* centred, float* erro
 }
 
 template <bool kWithError, int kHeadDim>
-HWY_NOINLINE void quantize_key(Batch<kHeadDim>& batch, int r) {
+HWY_NOINLINE void quantize_key(Batch<kHeadDim>& batch, int64_t r) {
   const AppendRow& row = batch.rows[r];
   std::memcpy(row.out.k_scales, batch.scale_code[r], batch.kBlocks);
-  for (int b = 0; b < batch.kBlocks; ++b) {
-    const int begin = b * kNvfp4BlockSize;
+  for (int64_t b = 0; b < batch.kBlocks; ++b) {
+    const int64_t begin = b * kNvfp4BlockSize;
     if (batch.scale_code[r][b] == kE4m3NanCode) [[unlikely]] {
       quantize_nan_block(row.out.k_codes + begin / 2, batch.centred[r] + begin,
                          batch.error[r] + begin);
       continue;
     }
-    for (int i = begin; i < begin + kNvfp4BlockSize; i += kLanes) {
+    for (int64_t i = begin; i < begin + kNvfp4BlockSize; i += kLanes) {
       quantize_vector<kWithError>(batch.scaled[r] + i, batch.scale[r][b], batch.reciprocal[r][b],
                                   row.stats.k_scale, row.out.k_codes + i / 2, batch.centred[r] + i,
                                   batch.error[r] + i);
@@ -140,28 +141,28 @@ template <typename T, int kHeadDim>
 HWY_NOINLINE void quantize_value(const AppendRow& row) {
   const auto* v = reinterpret_cast<const T*>(row.v);
   if (row.stats.v_scale == 1.0f) {
-    for (int i = 0; i < kHeadDim; i += kLanes) {
+    for (int64_t i = 0; i < kHeadDim; i += kLanes) {
       store_u8(e4m3_stored(load_as_float(v + i)), row.out.v + i);
     }
     return;
   }
   const VF v_scale = set(row.stats.v_scale);
-  for (int i = 0; i < kHeadDim; i += kLanes) {
+  for (int64_t i = 0; i < kHeadDim; i += kLanes) {
     store_u8(e4m3_stored(hn::Div(load_as_float(v + i), v_scale)), row.out.v + i);
   }
 }
 
 // The first halvings of `count` dot products of x with rows of a matrix: 16 partial sums each.
 template <int kHeadDim>
-HWY_INLINE void start_dots(const float* x, const float* matrix, int64_t stride, int count,
+HWY_INLINE void start_dots(const float* x, const float* matrix, int64_t stride, int64_t count,
                            float (*partial)[kNvfp4BlockSize]) {
   VF kept[kHeadDim / kLanes];
-  for (int i = 0; i < kHeadDim / kLanes; ++i) kept[i] = hn::Load(DF(), x + i * kLanes);
-  for (int j = 0; j < count; ++j) {
+  for (int64_t i = 0; i < kHeadDim / kLanes; ++i) kept[i] = hn::Load(DF(), x + i * kLanes);
+  for (int64_t j = 0; j < count; ++j) {
     const float* row = matrix + j * stride;
-    for (int part = 0; part < kNvfp4BlockSize / kLanes; ++part) {
+    for (int64_t part = 0; part < kNvfp4BlockSize / kLanes; ++part) {
       const VF sum = sum_by_halves<kHeadDim / kNvfp4BlockSize>([&](int m) HWY_ATTR {
-        const int vector = m * (kNvfp4BlockSize / kLanes) + part;
+        const int64_t vector = m * (kNvfp4BlockSize / kLanes) + part;
         return hn::Mul(hn::LoadU(DF(), row + vector * kLanes), kept[vector]);
       });
       hn::Store(sum, DF(), partial[j] + part * kLanes);
@@ -171,27 +172,27 @@ HWY_INLINE void start_dots(const float* x, const float* matrix, int64_t stride, 
 
 // The last four halvings of the batch's first `count` dot products.
 template <int kHeadDim>
-HWY_INLINE void finish_dots(Batch<kHeadDim>& batch, int count) {
-  for (int i = 0; i < count; i += kLanes) sum_blocks(batch.partial[i], batch.dot + i);
+HWY_INLINE void finish_dots(Batch<kHeadDim>& batch, int64_t count) {
+  for (int64_t i = 0; i < count; i += kLanes) sum_blocks(batch.partial[i], batch.dot + i);
 }
 
 template <int kHeadDim>
-HWY_NOINLINE void write_delta_s(Batch<kHeadDim>& batch, int group_size) {
-  for (int first = 0; first < group_size; first += kMaxDots) {
-    const int heads = HWY_MIN(kMaxDots, group_size - first);
-    for (int r = 0; r < batch.count; ++r) {
+HWY_NOINLINE void write_delta_s(Batch<kHeadDim>& batch, int64_t group_size) {
+  for (int64_t first = 0; first < group_size; first += kMaxDots) {
+    const int64_t heads = HWY_MIN(kMaxDots, group_size - first);
+    for (int64_t r = 0; r < batch.count; ++r) {
       const AppendStats& stats = batch.rows[r].stats;
       start_dots<kHeadDim>(batch.centred[r], stats.q_mean + first * stats.q_mean_stride,
                            stats.q_mean_stride, heads, batch.partial + r * heads);
     }
     finish_dots(batch, batch.count * heads);
     alignas(64) uint16_t bits[kBatchRows * kMaxDots];
-    for (int i = 0; i < batch.count * heads; i += kLanes) {
+    for (int64_t i = 0; i < batch.count * heads; i += kLanes) {
       store_u16(bf16_stored(hn::Load(DF(), batch.dot + i)), bits + i);
     }
-    for (int r = 0; r < batch.count; ++r) {
+    for (int64_t r = 0; r < batch.count; ++r) {
       const AppendTargets& out = batch.rows[r].out;
-      for (int g = 0; g < heads; ++g) {
+      for (int64_t g = 0; g < heads; ++g) {
         std::memcpy(out.delta_s + (first + g) * out.delta_s_stride, bits + r * heads + g, 2);
       }
     }
@@ -199,34 +200,34 @@ HWY_NOINLINE void write_delta_s(Batch<kHeadDim>& batch, int group_size) {
 }
 
 template <int kHeadDim>
-HWY_NOINLINE void write_residual(Batch<kHeadDim>& batch, int rank) {
-  for (int r = 0; r < batch.count; ++r) {
+HWY_NOINLINE void write_residual(Batch<kHeadDim>& batch, int64_t rank) {
+  for (int64_t r = 0; r < batch.count; ++r) {
     const AppendStats& stats = batch.rows[r].stats;
     start_dots<kHeadDim>(batch.error[r], stats.residual_basis, stats.residual_basis_stride, rank,
                          batch.partial + r * rank);
     std::memcpy(batch.divisor + r * rank, stats.residual_scale, rank * sizeof(float));
   }
   finish_dots(batch, batch.count * rank);
-  for (int i = 0; i < batch.count * rank; i += kLanes) {
+  for (int64_t i = 0; i < batch.count * rank; i += kLanes) {
     const VF dot = hn::Load(DF(), batch.dot + i);
     store_u8(e4m3_stored(hn::Div(dot, hn::Load(DF(), batch.divisor + i))), batch.residual + i);
   }
-  for (int r = 0; r < batch.count; ++r) {
+  for (int64_t r = 0; r < batch.count; ++r) {
     std::memcpy(batch.rows[r].out.k_residual, batch.residual + r * rank, rank);
   }
 }
 
 // What is left of E after the residual, for a token that starts a page.
 template <int kHeadDim>
-HWY_NOINLINE void write_first_key(const Batch<kHeadDim>& batch, int r, int rank) {
+HWY_NOINLINE void write_first_key(const Batch<kHeadDim>& batch, int64_t r, int64_t rank) {
   const AppendStats& stats = batch.rows[r].stats;
   float restored[kMaxDots];
-  for (int j = 0; j < rank; ++j) {
+  for (int64_t j = 0; j < rank; ++j) {
     restored[j] = mul_rn(stats.residual_scale[j], e4m3_to_float({batch.residual[r * rank + j]}));
   }
-  for (int i = 0; i < kHeadDim; i += kLanes) {
+  for (int64_t i = 0; i < kHeadDim; i += kLanes) {
     VF sum = hn::Zero(DF());
-    for (int j = 0; j < rank; ++j) {
+    for (int64_t j = 0; j < rank; ++j) {
       const VF u = hn::LoadU(DF(), stats.residual_basis + j * stats.residual_basis_stride + i);
       sum = hn::Add(sum, hn::Mul(u, set(restored[j])));
     }
@@ -237,12 +238,12 @@ HWY_NOINLINE void write_first_key(const Batch<kHeadDim>& batch, int r, int rank)
 
 template <typename T, int kHeadDim>
 HWY_NOINLINE void append_batch(const AppendConfig& config, Batch<kHeadDim>& batch) {
-  for (int r = 0; r < batch.count; ++r) {
+  for (int64_t r = 0; r < batch.count; ++r) {
     centre_key<T, kHeadDim>(batch.rows[r], batch.centred[r], batch.scaled[r]);
   }
   choose_batch_scales(batch, config.scale_rule);
   const bool with_error = config.residual_rank > 0 || config.group_size > 0;
-  for (int r = 0; r < batch.count; ++r) {
+  for (int64_t r = 0; r < batch.count; ++r) {
     if (with_error || batch.rows[r].out.k_first != nullptr) {
       quantize_key<true>(batch, r);
     } else {
@@ -252,8 +253,17 @@ HWY_NOINLINE void append_batch(const AppendConfig& config, Batch<kHeadDim>& batc
   }
   if (config.group_size > 0) write_delta_s(batch, config.group_size);
   if (config.residual_rank > 0) write_residual(batch, config.residual_rank);
-  for (int r = 0; r < batch.count; ++r) {
+  for (int64_t r = 0; r < batch.count; ++r) {
     if (batch.rows[r].out.k_first != nullptr) write_first_key(batch, r, config.residual_rank);
+  }
+}
+
+// Rows of one head lie too far apart for the hardware to see where the next one is.
+template <typename T, int kHeadDim>
+HWY_INLINE void prefetch_row(const AppendRow& row) {
+  for (size_t i = 0; i < kHeadDim * sizeof(T); i += 64) {
+    hwy::Prefetch(row.k + i);
+    hwy::Prefetch(row.v + i);
   }
 }
 
@@ -262,8 +272,11 @@ void append_batches(const AppendConfig& config, const AppendRow* rows, int64_t c
   // Zeroed once: a short batch runs some lanes on whatever an earlier one left there.
   Batch<kHeadDim> batch{};
   for (int64_t first = 0; first < count; first += kBatchRows) {
+    for (int64_t next = first + kBatchRows; next < HWY_MIN(first + 2 * kBatchRows, count); ++next) {
+      prefetch_row<T, kHeadDim>(rows[next]);
+    }
     batch.rows = rows + first;
-    batch.count = static_cast<int>(HWY_MIN(kBatchRows, count - first));
+    batch.count = HWY_MIN(kBatchRows, count - first);
     append_batch<T>(config, batch);
   }
 }

@@ -3,14 +3,11 @@
 // number of threads.
 #include "mpfa/attention.h"
 
-#include <oneapi/tbb/blocked_range.h>
-#include <oneapi/tbb/parallel_for.h>
-#include <oneapi/tbb/partitioner.h>
-
 #include <algorithm>
 #include <vector>
 
 #include "core/attention_args.h"
+#include "core/parallel.h"
 #include "core/plan.h"
 #include "cpu/attention_kernel.h"
 
@@ -140,22 +137,16 @@ void attention(const DLTensor& out, const DLTensor* lse, const DLTensor& q,
   const AttentionInputs in =
       check_attention_inputs(q, cache, block_table, seq_lens, cu_seqlens_q, params);
   const AttentionOutputs outputs{check_attention_output(out, q),
-                                 check_lse(lse, "lse", in.q.rows, in.q.heads)};
+                                 check_lse_output(lse, in.q.rows, in.q.heads)};
   check_within_plan(in, plan);
   float* const space = check_workspace(workspace, plan);
 
   const WorkList work = make_work_list(in, plan.params.kv_split_size, space);
   const DotKind kind = choose_dot_kind(in.q.type);
-  tbb::parallel_for(
-      tbb::blocked_range<size_t>(0, work.items.size(), 1),
-      [&](const tbb::blocked_range<size_t>& range) {
-        for (size_t i = range.begin(); i < range.end(); ++i) {
-          attend_item(in, outputs, work.items[i], kind);
-        }
-      },
-      tbb::simple_partitioner());
-  tbb::parallel_for(size_t{0}, work.splits.size(),
-                    [&](size_t i) { merge_splits(in, outputs, work.splits[i]); });
+  parallel_for(static_cast<int64_t>(work.items.size()),
+               [&](int64_t i) { attend_item(in, outputs, work.items[i], kind); });
+  parallel_for(static_cast<int64_t>(work.splits.size()),
+               [&](int64_t i) { merge_splits(in, outputs, work.splits[i]); });
 }
 
 }  // namespace mpfa

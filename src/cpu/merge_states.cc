@@ -1,12 +1,11 @@
 // merge_states() on the CPU.
-#include <oneapi/tbb/parallel_for.h>
-
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <vector>
 
 #include "core/attention_args.h"
+#include "core/parallel.h"
 #include "mpfa/attention.h"
 
 namespace mpfa {
@@ -83,8 +82,10 @@ void merge_states(const DLTensor& out, const DLTensor* lse, std::span<const DLTe
   MPFA_CHECK(!outs.empty(), "outs is empty: needs at least one state");
   MPFA_CHECK(outs.size() == lses.size(), "outs has ", outs.size(), " states and lses ", lses.size(),
              ": must be equal");
+  check_layout(out, "out", 3, true);
+  check_distinct_elements(out, "out");
   const State result{ActivationTensor::from(out, "out"),
-                     check_lse(lse, "lse", out.shape[0], out.shape[1])};
+                     check_lse_output(lse, out.shape[0], out.shape[1])};
   std::vector<State> states;
   for (size_t i = 0; i < outs.size(); ++i) {
     const std::string name = "outs[" + std::to_string(i) + "]";
@@ -96,8 +97,11 @@ void merge_states(const DLTensor& out, const DLTensor* lse, std::span<const DLTe
     states.push_back({part, check_lse(lses[i], lse_name, out.shape[0], out.shape[1])});
   }
   const int64_t heads = result.out.heads;
-  tbb::parallel_for(int64_t{0}, result.out.rows, [&](int64_t row) {
-    for (int64_t h = 0; h < heads; ++h) merge_row_states(states, result, row, h, out.shape[2]);
+  constexpr int64_t kGrain = 16;  // rows a task
+  parallel_for_ranges(result.out.rows, kGrain, [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      for (int64_t h = 0; h < heads; ++h) merge_row_states(states, result, row, h, out.shape[2]);
+    }
   });
 }
 

@@ -2,6 +2,7 @@
 // two matrix products as their formats hold them, and the compensation.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -56,10 +57,10 @@ KeyValueOperands make_key_value_operands(const Policy& policy, const Activations
 // One query head: all rows of q.
 struct QueryOperands {
   int num_terms = 1;
-  std::vector<float> terms[2];  // [rows, d] each: the operands of the products
-  std::vector<float> delta_s;   // [padded], empty without delta_s
-  std::vector<float> u_q;       // [rows, r]  U q_eff
-  std::vector<float> q_first;   // [rows]     q_eff . k_first, empty without first key
+  std::array<std::vector<float>, 2> terms;  // [rows, d] each: the operands of the products
+  std::vector<float> delta_s;               // [padded], empty without delta_s
+  std::vector<float> u_q;                   // [rows, r]  U q_eff
+  std::vector<float> q_first;               // [rows]     q_eff . k_first, empty without first key
 };
 
 QueryOperands make_query_operands(const Policy& policy, const Activations& q,

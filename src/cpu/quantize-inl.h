@@ -36,7 +36,7 @@ using VF = hn::Vec<DF>;
 using VU = hn::Vec<DU>;
 using VI = hn::Vec<DI>;
 
-inline constexpr int kLanes = static_cast<int>(hn::MaxLanes(DF()));
+inline constexpr int64_t kLanes = hn::MaxLanes(DF());
 static_assert(kLanes == 4 || kLanes == 8 || kLanes == 16);
 
 HWY_INLINE VF from_bits(VU bits) { return hn::BitCast(DF(), bits); }
@@ -170,18 +170,18 @@ HWY_INLINE void transpose_quads(const VF (&in)[4], VF (&out)[4]) {
 HWY_INLINE void load_blocks(const float* blocks, VF (&out)[kNvfp4BlockSize]) {
   const DF d;
   // A vector covers kQuads quads of one block; four blocks make one set of transposed quads.
-  constexpr int kQuads = kLanes / 4;
-  for (int part = 0; part < 4 / kQuads; ++part) {
+  constexpr int64_t kQuads = kLanes / 4;
+  for (int64_t part = 0; part < 4 / kQuads; ++part) {
     VF quads[kQuads][4];  // [blocks 4g .. 4g + 3][element of the quad]
-    for (int g = 0; g < kQuads; ++g) {
+    for (int64_t g = 0; g < kQuads; ++g) {
       VF rows[4];
-      for (int c = 0; c < 4; ++c) {
+      for (int64_t c = 0; c < 4; ++c) {
         rows[c] = hn::LoadU(d, blocks + (4 * g + c) * kNvfp4BlockSize + part * kLanes);
       }
       transpose_quads(rows, quads[g]);
     }
     VF* to = out + part * kLanes;
-    for (int k = 0; k < 4; ++k) {
+    for (int64_t k = 0; k < 4; ++k) {
 #if HWY_MAX_BYTES == 16
       to[k] = quads[0][k];
 #elif HWY_MAX_BYTES == 32

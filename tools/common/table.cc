@@ -28,13 +28,13 @@ std::vector<std::string> split_lines(const std::string& text) {
 
 }  // namespace
 
-void Table::add_row(std::vector<std::string> cells) {
+void Table::add_row(std::vector<std::string> cells, bool highlight) {
   MPFA_CHECK(cells.size() == columns_.size() && cells.size() > 1, cells.size(),
              " cells in a table of ", columns_.size(), " columns");
-  rows_.push_back(std::move(cells));
+  rows_.push_back({std::move(cells), highlight});
 }
 
-void Table::add_group(std::string title) { rows_.push_back({std::move(title)}); }
+void Table::add_group(std::string title) { rows_.push_back({{std::move(title)}, false}); }
 
 std::vector<size_t> Table::widths() const {
   std::vector<size_t> widths(columns_.size(), 0);
@@ -42,8 +42,8 @@ std::vector<size_t> Table::widths() const {
     for (const std::string& text : split_lines(columns_[c].header)) {
       widths[c] = std::max(widths[c], text.size());
     }
-    for (const auto& row : rows_) {
-      if (row.size() > 1) widths[c] = std::max(widths[c], row[c].size());
+    for (const Row& row : rows_) {
+      if (!row.is_group()) widths[c] = std::max(widths[c], row.cells[c].size());
     }
   }
   return widths;
@@ -88,16 +88,16 @@ std::string Table::str() const {
   for (const size_t width : all_widths) total += width + kGap;
   std::string text = header(all_widths) + std::string(total - std::min(total, kGap), '-') + '\n';
   for (size_t i = 0; i < rows_.size(); ++i) {
-    if (rows_[i].size() > 1) {
-      text += line(rows_[i], all_widths);
+    if (rows_[i].is_group()) {
+      text += (i > 0 ? "\n" : "") + rows_[i].cells[0] + "\n";
     } else {
-      text += (i > 0 ? "\n" : "") + rows_[i][0] + "\n";
+      text += line(rows_[i].cells, all_widths);
     }
   }
   return text;
 }
 
-std::string Table::html(const std::string& highlight) const {
+std::string Table::html() const {
   const auto cell = [](const std::string& tag, const Column& column, const std::string& text) {
     const char* align = column.align == Align::kRight ? " class=\"number\"" : "";
     return fmt::format("<{0}{1}>{2}</{0}>", tag, align, html_escape(text));
@@ -109,14 +109,14 @@ std::string Table::html(const std::string& highlight) const {
     text += cell("th", column, header);
   }
   text += "</tr></thead>\n<tbody>\n";
-  for (const auto& row : rows_) {
-    if (row.size() == 1) {
+  for (const Row& row : rows_) {
+    if (row.is_group()) {
       text += fmt::format("<tr class=\"group\"><th colspan=\"{}\">{}</th></tr>\n", columns_.size(),
-                          html_escape(row[0]));
+                          html_escape(row.cells[0]));
       continue;
     }
-    text += row[0] == highlight ? "<tr class=\"highlight\">" : "<tr>";
-    for (size_t c = 0; c < row.size(); ++c) text += cell("td", columns_[c], row[c]);
+    text += row.highlight ? "<tr class=\"highlight\">" : "<tr>";
+    for (size_t c = 0; c < columns_.size(); ++c) text += cell("td", columns_[c], row.cells[c]);
     text += "</tr>\n";
   }
   return text + "</tbody>\n</table>\n";

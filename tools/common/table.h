@@ -20,14 +20,14 @@ class Table {
   explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
 
   // One cell per column.
-  void add_row(std::vector<std::string> cells);
+  void add_row(std::vector<std::string> cells, bool highlight = false);
   // A line of its own above the rows that belong to it.
   void add_group(std::string title);
 
   // Every line ends in '\n', and none in a space.
   std::string str() const;
-  // A <table>. Rows whose first cell is `highlight` get the class "highlight".
-  std::string html(const std::string& highlight = "") const;
+  // A <table>. Highlighted rows get the class "highlight".
+  std::string html() const;
 
  private:
   std::vector<size_t> widths() const;
@@ -35,7 +35,13 @@ class Table {
   std::string line(const std::vector<std::string>& cells, const std::vector<size_t>& widths) const;
 
   std::vector<Column> columns_;
-  std::vector<std::vector<std::string>> rows_;  // a row of one cell is a group's title
+  struct Row {
+    std::vector<std::string> cells;  // one: a group's title
+    bool highlight = false;
+
+    bool is_group() const { return cells.size() == 1; }
+  };
+  std::vector<Row> rows_;
 };
 
 // "1234567" -> "1,234,567"; rounded to a whole number.

@@ -210,7 +210,7 @@ std::vector<DemoMethod> demo_methods(const DemoShape& shape) {
                internal::paper_policy(), shape),
       real("MpFA, no residual", "mpfa_r0",
            "This library: NVFP4 K by scale search, first key; V in e4m3.", 0, shape),
-      real("MpFA (default)", "mpfa_default", "This library: the same and a residual of rank 8.", 8,
+      real("MpFA (default)", kDefaultMethod, "This library: the same and a residual of rank 8.", 8,
            shape),
   };
 }

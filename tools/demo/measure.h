@@ -11,6 +11,9 @@
 
 namespace mpfa::tools {
 
+// Id of the method that is this library with its defaults.
+inline constexpr const char* kDefaultMethod = "mpfa_default";
+
 // One line of the demo's table.
 struct DemoMethod {
   std::string name;           // "MpFA"

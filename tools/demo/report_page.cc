@@ -21,7 +21,8 @@ body { margin: 0; color: var(--ink); background: #f6f8f9;
 main { max-width: 1040px; margin: 0 auto; padding: 36px 24px 56px; }
 h1 { font-size: 27px; margin: 0 0 4px; }
 h2 { font-size: 19px; margin: 40px 0 8px; }
-p { margin: 6px 0 12px; color: var(--soft); max-width: 76ch; }
+p { margin: 6px 0 12px; color: var(--soft); max-width: 104ch; }
+ul { margin: 6px 0 12px; padding-left: 20px; color: var(--soft); }
 .cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(230px, 1fr)); gap: 14px;
          margin: 22px 0; }
 .card { background: #fff; border: 1px solid var(--line); border-radius: 10px; padding: 14px 18px; }
@@ -61,13 +62,13 @@ std::string cards(const DemoResult& result) {
   const auto ratio = [&](const char* id) {
     return bf16 / result.methods[method_index(result, id)].bytes;
   };
-  const DemoScore& ours = means[method_index(result, "mpfa_default")];
+  const DemoScore& ours = means[method_index(result, kDefaultMethod)];
   return "<div class=\"cards\">\n" +
-         card(fmt::format("{:.2f}\u00d7 smaller", ratio("mpfa_default")),
+         card(fmt::format("{:.2f}\u00d7 smaller", ratio(kDefaultMethod)),
               fmt::format("KV cache than in BF16; {:.2f}\u00d7 without the residual, "
                           "{:.2f}\u00d7 in FP8",
                           ratio("mpfa_r0"), ratio("fp8_k"))) +
-         card(fmt::format("{:.4f} error", error("mpfa_default")),
+         card(fmt::format("{:.4f} error", error(kDefaultMethod)),
               fmt::format("in decode; FP8 {:.4f}, the paper {:.4f}, naive NVFP4 {:.4f}",
                           error("fp8_k"), error("paper"), error("nvfp4_naive"))) +
          card(group_digits(ours.decode_tokens_per_s) + " tokens/s",
@@ -105,12 +106,12 @@ std::string introduction(const DemoResult& result, const Figures& figures) {
 }
 
 std::string methods_list(const DemoResult& result) {
-  std::string text = "<p>";
+  std::string text = "<ul>\n";
   for (const DemoMethod& method : result.methods) {
-    text +=
-        fmt::format("<b>{}</b>: {} ", html_escape(method.name), html_escape(method.description));
+    text += fmt::format("<li><b>{}</b>: {}</li>\n", html_escape(method.name),
+                        html_escape(method.description));
   }
-  return text + "</p>\n";
+  return text + "</ul>\n";
 }
 
 std::string method_section(const DemoResult& result, const Figures& figures) {
@@ -118,7 +119,7 @@ std::string method_section(const DemoResult& result, const Figures& figures) {
          "<p>Bytes are K and V per token and KV head. Error is the relative L2 distance, cosine "
          "the cosine similarity; both are means over heads. Means are frozen at the prompt, the "
          "residual basis comes from the first 128 queries. Emulated methods have no speed.</p>\n" +
-         box(method_table(result).html("MpFA (default)")) + methods_list(result);
+         box(method_table(result).html()) + methods_list(result);
 }
 
 std::string policy_section(const DemoResult& result, bool expected) {
@@ -127,7 +128,7 @@ std::string policy_section(const DemoResult& result, bool expected) {
              "e4m3{}.</p>\n",
              result.shape.tokens,
              expected ? "; \"expected\" is the table in docs/spec.md, section 2" : "") +
-         box(policy_table(result, expected).html(internal::default_policy().description));
+         box(policy_table(result, expected).html());
 }
 
 std::string footer() {

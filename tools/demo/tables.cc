@@ -26,8 +26,45 @@ void add_method_rows(const DemoResult& result, const std::vector<DemoScore>& sco
          fmt::format("{:.2f}", bf16_bytes(result.shape.head_dim) / method.bytes),
          fmt::format("{:.4f}", score.prefill_error), fmt::format("{:.5f}", score.prefill_cosine),
          fmt::format("{:.4f}", score.decode_error), fmt::format("{:.5f}", score.decode_cosine),
-         speed_cell(score.prefill_tokens_per_s), speed_cell(score.decode_tokens_per_s)});
+         speed_cell(score.prefill_tokens_per_s), speed_cell(score.decode_tokens_per_s)},
+        method.id == kDefaultMethod);
   }
+}
+
+std::string q_text(const internal::Policy& policy) {
+  switch (policy.q) {
+    case internal::QFormat::kNvfp4:
+      return "NVFP4";
+    case internal::QFormat::kNvfp4TwoTerms:
+      return "NVFP4, two terms";
+    default:
+      return "as given";
+  }
+}
+
+std::string k_text(const internal::Policy& policy) {
+  switch (policy.k) {
+    case internal::KFormat::kNvfp4:
+      return policy.k_scale_rule == ScaleRule::kSearch ? "NVFP4, search" : "NVFP4, plain";
+    case internal::KFormat::kE4m3:
+      return "e4m3";
+    default:
+      return "as given";
+  }
+}
+
+std::string compensation_text(const internal::Policy& policy) {
+  std::string text;
+  const auto add = [&text](const std::string& part) { text += (text.empty() ? "" : ", ") + part; };
+  if (policy.delta_s) add("delta_s");
+  if (policy.residual_rank > 0 && policy.residual_format == internal::ResidualFormat::kE4m3) {
+    add(fmt::format("residual r = {}", policy.residual_rank));
+  }
+  if (policy.residual_rank > 0 && policy.residual_format == internal::ResidualFormat::kBf16) {
+    add(fmt::format("{} BF16 columns", policy.residual_rank));
+  }
+  if (policy.first_key) add("first key");
+  return text.empty() ? "none" : text;
 }
 
 Json score_json(const DemoScore& score) {
@@ -57,15 +94,19 @@ Json methods_json(const DemoResult& result, const std::vector<DemoScore>& scores
 // What stands in a token's bytes, per KV head, for the figure: K's codes and scales, what
 // compensates for their rounding, and V.
 Json bytes_json(const DemoResult& result) {
-  const auto d = static_cast<double>(result.shape.head_dim);
-  const auto group = static_cast<double>(result.shape.num_q_heads) /
-                     static_cast<double>(result.shape.num_kv_heads);
-  const auto item = [](const char* method, double k, double compensation, double v) {
-    return Json{{"method", method}, {"k", k}, {"compensation", compensation}, {"v", v}};
-  };
-  const double k = d / 2 + d / 16;
-  return {item("bf16", 2 * d, 0, 2 * d),  item("fp8_k", d, 0, d),   item("nvfp4_naive", k, 0, d),
-          item("paper", k, 2 * group, d), item("mpfa_r0", k, 0, d), item("mpfa_default", k, 8, d)};
+  const int64_t group = result.shape.num_q_heads / result.shape.num_kv_heads;
+  Json list = Json::array();
+  for (const DemoMethod& method : result.methods) {
+    const double v = method.real ? static_cast<double>(result.shape.head_dim)
+                                 : policy_v_bytes(method.policy, result.shape.head_dim);
+    const int64_t compensation =
+        method.real ? method.residual_rank : (method.policy.delta_s ? 2 * group : 0);
+    list.push_back({{"method", method.id},
+                    {"k", method.bytes - v - static_cast<double>(compensation)},
+                    {"compensation", compensation},
+                    {"v", v}});
+  }
+  return list;
 }
 
 }  // namespace
@@ -92,20 +133,25 @@ Table method_table(const DemoResult& result) {
 }
 
 Table policy_table(const DemoResult& result, bool expected) {
-  std::vector<Column> columns = {{"Q, K and compensation", Align::kLeft}, {"K bytes"}, {"error"}};
-  if (expected) columns.insert(columns.end(), {{"expected"}, {"difference"}});
+  std::vector<Column> columns = {{"Q", Align::kLeft},
+                                 {"K", Align::kLeft},
+                                 {"compensation", Align::kLeft},
+                                 {"K bytes"},
+                                 {"error"}};
+  if (expected) columns.insert(columns.end(), {{"expected"}, {"change"}});
   Table table(columns);
   const int64_t group = result.shape.num_q_heads / result.shape.num_kv_heads;
   for (const DemoTableRow& row : result.table) {
     const internal::Policy& policy = row.expected.policy;
     const double bytes = policy_k_bytes(policy, result.shape.head_dim, group);
-    std::vector<std::string> cells = {policy.description, fmt::format("{:g}", bytes),
+    std::vector<std::string> cells = {q_text(policy), k_text(policy), compensation_text(policy),
+                                      fmt::format("{:g}", bytes),
                                       fmt::format("{:.4f}", row.measured)};
     if (expected) {
       cells.push_back(fmt::format("{:.4f}", row.expected.error));
       cells.push_back(fmt::format("{:+.1f}%", 100.0 * (row.measured / row.expected.error - 1.0)));
     }
-    table.add_row(std::move(cells));
+    table.add_row(std::move(cells), policy.name == internal::default_policy().name);
   }
   return table;
 }

@@ -4,7 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <cstdio>
+#include <fstream>
 #include <memory>
 
 #include "append_cases.h"
@@ -37,12 +37,10 @@ class SparseMemory {
 };
 
 int64_t resident_bytes() {
-  long total = 0;
-  long resident = 0;
-  if (FILE* file = std::fopen("/proc/self/statm", "r")) {
-    if (std::fscanf(file, "%ld %ld", &total, &resident) != 2) resident = 0;
-    std::fclose(file);
-  }
+  std::ifstream file("/proc/self/statm");  // pages in all, pages resident
+  int64_t total = 0;
+  int64_t resident = 0;
+  file >> total >> resident;
   return resident * sysconf(_SC_PAGESIZE);
 }
 
@@ -54,11 +52,11 @@ TEST(AppendFar, OffsetsPass32And33Bits) {
   spec.group = 2;
   spec.pages = 4;
   AppendCase small = make_case(spec, kBfloat16, 4, false, Values::kActivations, 21);
-  small.slots = {0 * 16, 1 * 16 + 15, 2 * 16, 3 * 16 + 7};
+  small.slots = {0, 31, 32, 55};
   small.compute_expected();
   const std::vector<int64_t> far_pages = {0, kPages / 2 + 3, kPages - 2, kPages - 1};
-  std::vector<int64_t> far_slots;
-  for (int i = 0; i < 4; ++i) far_slots.push_back(far_pages[i] * 16 + small.slots[i] % 16);
+  std::vector<int64_t> far_slots(4);
+  for (size_t i = 0; i < 4; ++i) far_slots[i] = far_pages[i] * 16 + small.slots[i] % 16;
 
   const Field* fields[] = {&small.cache.k_codes, &small.cache.k_scales,   &small.cache.v,
                            &small.cache.delta_s, &small.cache.k_residual, &small.cache.k_first};

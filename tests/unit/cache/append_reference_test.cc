@@ -18,7 +18,9 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 // One token with everything on; the members are its inputs and, after run(), its bytes.
 struct Token {
-  explicit Token(int d, int rank, int group) : config{d, rank, group, ScaleRule::kSearch} {
+  Token(int64_t d, int64_t rank, int64_t group)
+      : config{static_cast<int>(d), static_cast<int>(rank), static_cast<int>(group),
+               ScaleRule::kSearch} {
     k.assign(d, 0.0f);
     v.assign(d, 0.0f);
     k_mean.assign(d, 0.0f);
@@ -145,7 +147,7 @@ TEST(AppendReference, ExactKeyByHand) {
   }
   token.k[0] = 5.25f;  // 5 is a tie of e2m1: 4, the even code, and an error of 1
   token.run();
-  for (int b = 0; b < 4; ++b) {
+  for (int64_t b = 0; b < 4; ++b) {
     EXPECT_EQ(token.scales[b].bits, 0x38);  // 1.0
     const std::vector<uint8_t> want = {0x10, 0x32, 0x54, 0x76, 0x90, 0xBA, 0xDC, 0xFE};
     const std::vector<uint8_t> got(token.codes.begin() + 8 * b, token.codes.begin() + 8 * b + 8);

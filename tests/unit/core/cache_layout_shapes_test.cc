@@ -13,7 +13,6 @@ namespace {
 
 using core_test::expect_invalid;
 using core_test::TestCache;
-using core_test::TestTensor;
 
 // Every dimension of every tensor but stats_index is fixed by the others: one more is an error that
 // names a tensor, its shape and the dimension. Which tensor is at fault cannot always be known:
@@ -22,12 +21,12 @@ TEST(CheckCache, EveryDimensionOfEveryTensorIsChecked) {
   TestCache reference;
   const size_t count = reference.all().size() - 1;
   for (size_t i = 0; i < count; ++i) {
-    const int rank = reference.all()[i].tensor->get()->ndim;
+    const int rank = (*reference.all()[i].tensor)->ndim;
     for (int dim = 0; dim < rank; ++dim) {
       TestCache cache;
       const auto [name, tensor] = cache.all()[i];
       SCOPED_TRACE(std::string(name) + ", dimension " + std::to_string(dim));
-      tensor->set_size(dim, tensor->get()->shape[dim] + 1);
+      tensor->set_size(dim, (*tensor)->shape[dim] + 1);
       expect_invalid([&] { check_cache(cache.view); }, {"has shape [", "]", "must be"});
     }
   }

@@ -34,7 +34,8 @@ TEST(CheckCache, ReadsEverySize) {
   EXPECT_EQ(t.num_stats, TestCache::kStats);
   EXPECT_TRUE(t.delta_s && t.k_residual && t.k_first && t.stats_index && t.stats.residual_basis);
   EXPECT_EQ(t.k_codes.at(), cache.k_codes.data<uint8_t>());
-  EXPECT_EQ(t.v.at(1, 1, 3, 5), cache.v.data<E4m3>() + ((1 * 2 + 1) * 16 + 3) * 64 + 5);
+  const int64_t heads = 2, tokens = 16, head_dim = 64;
+  EXPECT_EQ(t.v.at(1, 1, 3, 5), cache.v.data<E4m3>() + ((heads + 1) * tokens + 3) * head_dim + 5);
 }
 
 TEST(CheckCache, EveryPageSizeHeadDimAndRank) {
@@ -78,7 +79,8 @@ TEST(CheckCache, ScalesAndStatsRowsAreRead) {
   const CacheTensors t = check_cache(cache.view);
   EXPECT_EQ(t.k_scale(0, 1), 2.0f);
   EXPECT_EQ(t.k_scale(1, 0), 3.0f);
-  EXPECT_EQ(t.v_scale(1, 1), 8.0f);
+  EXPECT_EQ(t.v_scale(1, 0), 7.0f);
+  EXPECT_EQ(t.v_scale(0, 1), 6.0f);
   EXPECT_EQ(t.stats_row(2), 1);
   EXPECT_EQ(t.stats_row(3), 0);
 }
@@ -95,15 +97,16 @@ TEST(CheckCache, BytesMayBeUint8AndCodesPairsOfE2m1) {
 TEST(CheckCache, OuterStridesAreFree) {
   // K and V codes interleaved per token, as some engines lay them out.
   TestCache cache;
-  TestTensor both(core_test::kUint8, {3, 16, 2, 32 + 64});
-  cache.k_codes->data = both.get()->data;
-  cache.k_codes.set_strides({16 * 2 * 96, 96, 2 * 96, 1});
-  cache.v->data = both.get()->data;
+  const int64_t head = 32 + 64, token = 2 * head, page = 16 * token;
+  TestTensor both(core_test::kUint8, {3, 16, 2, head});
+  cache.k_codes->data = both->data;
+  cache.k_codes.set_strides({page, head, token, 1});
+  cache.v->data = both->data;
   cache.v->byte_offset = 32;
-  cache.v.set_strides({16 * 2 * 96, 96, 2 * 96, 1});
+  cache.v.set_strides({page, head, token, 1});
   const CacheTensors t = check_cache(cache.view);
-  EXPECT_EQ(t.k_codes.at(1, 1, 2, 3), both.data<uint8_t>() + (16 + 2) * 192 + 96 + 3);
-  EXPECT_EQ(t.v.at(1, 1, 2, 3), both.data<E4m3>() + (16 + 2) * 192 + 96 + 32 + 3);
+  EXPECT_EQ(t.k_codes.at(1, 1, 2, 3), both.data<uint8_t>() + page + head + 2 * token + 3);
+  EXPECT_EQ(t.v.at(1, 1, 2, 3), both.data<E4m3>() + page + head + 2 * token + 32 + 3);
 }
 
 TEST(CheckCache, NoPagesIsACache) {
@@ -200,7 +203,7 @@ TEST(CheckCache, ScalesAndStatsIndexMayBeStrided) {
   TestCache cache;
   TestTensor wide(core_test::kFloat32, {2, 2, 3});
   wide.fill<float>({1, -1, -1, 2, -1, -1, 3, -1, -1, 4, -1, -1});
-  cache.k_scale->data = wide.get()->data;
+  cache.k_scale->data = wide->data;
   cache.k_scale.set_strides({6, 3});
   cache.stats_index.set_shape({2});
   cache.stats_index.set_strides({3});

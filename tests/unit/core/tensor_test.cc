@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include <type_traits>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "unit/core/expect_invalid.h"
 #include "unit/core/test_tensor.h"
@@ -285,7 +287,7 @@ TEST(FromFloat, RoundsIntoEachType) {
 
 class CuSeqlensTest : public ::testing::Test {
  protected:
-  int64_t check(std::vector<int32_t> values, int64_t total) {
+  int64_t check(const std::vector<int32_t>& values, int64_t total) {
     TestTensor source(kInt32, {static_cast<int64_t>(values.size())});
     source.fill(values);
     return check_cu_seqlens(Tensor<int32_t, 1>::from(*source, "cu_seqlens_q"), "cu_seqlens_q",

@@ -48,7 +48,7 @@ class TestTensor {
     return reinterpret_cast<T*>(words_.data());
   }
   template <typename T>
-  void fill(std::vector<T> values) {
+  void fill(const std::vector<T>& values) {
     std::copy(values.begin(), values.end(), data<T>());
   }
   void set_strides(std::vector<int64_t> strides) {

@@ -43,6 +43,7 @@ class RoundingTest : public ::testing::Test {
 
 struct FormatNames {
   template <typename Format>
+  // NOLINTNEXTLINE(readability-identifier-naming): the name GoogleTest asks for
   static std::string GetName(int) {
     return Format::kName;
   }

@@ -69,7 +69,7 @@ TEST(SafetensorsDamage, DamagedBytesNeverCrash) {
   const std::string whole = sample_file();
   std::mt19937 random(20240607);
   int accepted = 0;
-  constexpr int kRounds = 100'000;
+  constexpr int kRounds = 40'000;
   for (int round = 0; round < kRounds; ++round) {
     std::vector<char> bytes(whole.begin(), whole.end());
     const unsigned flips = 1 + random() % 3;
@@ -97,7 +97,7 @@ TEST(SafetensorsDamage, WrongNumbersNeverCrash) {
   std::mt19937 random(7);
   const auto pick = [&] { return numbers[random() % numbers.size()]; };
   int accepted = 0;
-  for (int round = 0; round < 50'000; ++round) {
+  for (int round = 0; round < 25'000; ++round) {
     std::string header = "{";
     std::string position = "0";  // where the next tensor would rightly begin
     const unsigned count = 1 + random() % 3;
@@ -106,12 +106,14 @@ TEST(SafetensorsDamage, WrongNumbersNeverCrash) {
       const std::string begin = random() % 4 ? position : pick();
       position = random() % 4 && begin == "0" ? extent : pick();
       header += (i > 0 ? ",\"" : "\"") + std::to_string(i) + R"(":{"dtype":")";
-      header += dtype_name(static_cast<Dtype>(random() % 15));
+      header += random() % 2 ? "U8" : dtype_name(static_cast<Dtype>(random() % 15));
       header += R"(","shape":[)" + extent;
       if (random() % 2) header.append(",").append(pick());
       header += R"(],"data_offsets":[)" + begin + "," + position + "]}";
     }
-    const std::string file = make_file(header + "}", std::string(random() % 13, 'd'));
+    const bool fits = random() % 2 && position.size() < 3 && position != "-1";
+    const std::size_t data_bytes = fits ? std::stoul(position) : random() % 13;
+    const std::string file = make_file(header + "}", std::string(data_bytes, 'd'));
     try {
       const SafetensorsReader reader = read(file);
       touch_all(reader);
@@ -119,7 +121,8 @@ TEST(SafetensorsDamage, WrongNumbersNeverCrash) {
     } catch (const IoError&) {
     }
   }
-  EXPECT_GT(accepted, 100);
+  EXPECT_GT(accepted, 250) << "some of the files must be valid, or the checks were not reached";
+  EXPECT_LT(accepted, 12'500);
 }
 
 }  // namespace

@@ -1,0 +1,48 @@
+// Loops over oneTBB's threads: the only place where the project meets the library.
+//
+// The atomics state, for ThreadSanitizer, the ordering that oneTBB guarantees but that its
+// uninstrumented library hides: every task begins after, and ends before, the call that runs it.
+#pragma once
+
+#include <oneapi/tbb/blocked_range.h>
+#include <oneapi/tbb/parallel_for.h>
+#include <oneapi/tbb/partitioner.h>
+
+#include <atomic>
+#include <cstdint>
+
+namespace mpfa::internal {
+
+// Calls fn(begin, end) for consecutive stretches of [0, count), each of at most `grain` indices.
+// Where the stretches fall may differ from run to run: a result must not depend on it.
+template <typename Fn>
+void parallel_for_ranges(int64_t count, int64_t grain, const Fn& fn) {
+  if (count <= 0) return;
+  if (count <= grain) {
+    fn(int64_t{0}, count);
+    return;
+  }
+  std::atomic<int> order{0};
+  order.store(1, std::memory_order_release);
+  tbb::parallel_for(
+      tbb::blocked_range<int64_t>(0, count, grain),
+      [&](const tbb::blocked_range<int64_t>& range) {
+        order.load(std::memory_order_acquire);
+        fn(range.begin(), range.end());
+        order.fetch_add(1, std::memory_order_release);
+      },
+      tbb::simple_partitioner());
+  order.load(std::memory_order_acquire);
+}
+
+// Calls fn(i) for every i in [0, count), one index a task: for few, long, uneven pieces of work.
+// Tasks begin in order of their index, so long ones belong first.
+template <typename Fn>
+void parallel_for(int64_t count, const Fn& fn) {
+  std::atomic<int64_t> next{0};
+  parallel_for_ranges(count, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) fn(next.fetch_add(1, std::memory_order_relaxed));
+  });
+}
+
+}  // namespace mpfa::internal
