@@ -18,6 +18,7 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace mpfa::internal::HWY_NAMESPACE {
+namespace {
 
 #if HWY_TARGET == HWY_SCALAR
 
@@ -53,15 +54,17 @@ struct Batch {
   int64_t count = 0;
   const AppendRow* rows = nullptr;
 
-  alignas(64) float scaled[kBatchRows][kHeadDim];   // Kc / k_scale
-  alignas(64) float centred[kBatchRows][kHeadDim];  // Kc; an infinite element becomes its K^
-  alignas(64) float error[kBatchRows][kHeadDim];    // E
-  alignas(64) float scale[kBatchRows][kBlocks];
-  alignas(64) float reciprocal[kBatchRows][kBlocks];
-  alignas(64) uint8_t scale_code[kBatchRows][kBlocks];
+  // [row][element], flat, because blocks and vectors run on over the ends of rows.
+  alignas(64) float scaled[kBatchRows * kHeadDim];   // Kc / k_scale
+  alignas(64) float centred[kBatchRows * kHeadDim];  // Kc; an infinite element becomes its K^
+  alignas(64) float error[kBatchRows * kHeadDim];    // E
+  // [row][block], flat.
+  alignas(64) float scale[kBatchRows * kBlocks];
+  alignas(64) float reciprocal[kBatchRows * kBlocks];
+  alignas(64) uint8_t scale_code[kBatchRows * kBlocks];
 
   // Dot products [row][j], row-major without gaps: 16 partial sums each, then one.
-  alignas(64) float partial[kBatchRows * kMaxDots][kNvfp4BlockSize];
+  alignas(64) float partial[kBatchRows * kMaxDots * kNvfp4BlockSize];
   alignas(64) float dot[kBatchRows * kMaxDots];
   alignas(64) float divisor[kBatchRows * kMaxDots];
   alignas(64) uint8_t residual[kBatchRows * kMaxDots];
@@ -83,10 +86,10 @@ template <int kHeadDim>
 HWY_NOINLINE void choose_batch_scales(Batch<kHeadDim>& batch, ScaleRule rule) {
   const int64_t blocks = batch.count * batch.kBlocks;
   for (int64_t b = 0; b < blocks; b += kLanes) {
-    const Scales scales = choose_scales(batch.scaled[0] + b * kNvfp4BlockSize, rule);
-    hn::Store(scales.value, DF(), batch.scale[0] + b);
-    hn::Store(scales.reciprocal, DF(), batch.reciprocal[0] + b);
-    store_u8(scales.code, batch.scale_code[0] + b);
+    const Scales scales = choose_scales(batch.scaled + b * kNvfp4BlockSize, rule);
+    hn::Store(scales.value, DF(), batch.scale + b);
+    hn::Store(scales.reciprocal, DF(), batch.reciprocal + b);
+    store_u8(scales.code, batch.scale_code + b);
   }
 }
 
@@ -121,18 +124,19 @@ HWY_NOINLINE void quantize_nan_block(uint8_t* codes, float* centred, float* erro
 template <bool kWithError, int kHeadDim>
 HWY_NOINLINE void quantize_key(Batch<kHeadDim>& batch, int64_t r) {
   const AppendRow& row = batch.rows[r];
-  std::memcpy(row.out.k_scales, batch.scale_code[r], batch.kBlocks);
-  for (int64_t b = 0; b < batch.kBlocks; ++b) {
+  const int64_t first_block = r * batch.kBlocks;
+  std::memcpy(row.out.k_scales, batch.scale_code + first_block, batch.kBlocks);
+  for (int64_t b = first_block; b < first_block + batch.kBlocks; ++b) {
     const int64_t begin = b * kNvfp4BlockSize;
-    if (batch.scale_code[r][b] == kE4m3NanCode) [[unlikely]] {
-      quantize_nan_block(row.out.k_codes + begin / 2, batch.centred[r] + begin,
-                         batch.error[r] + begin);
+    uint8_t* codes = row.out.k_codes + (b - first_block) * (kNvfp4BlockSize / 2);
+    if (batch.scale_code[b] == kE4m3NanCode) [[unlikely]] {
+      quantize_nan_block(codes, batch.centred + begin, batch.error + begin);
       continue;
     }
-    for (int64_t i = begin; i < begin + kNvfp4BlockSize; i += kLanes) {
-      quantize_vector<kWithError>(batch.scaled[r] + i, batch.scale[r][b], batch.reciprocal[r][b],
-                                  row.stats.k_scale, row.out.k_codes + i / 2, batch.centred[r] + i,
-                                  batch.error[r] + i);
+    for (int64_t i = 0; i < kNvfp4BlockSize; i += kLanes) {
+      quantize_vector<kWithError>(batch.scaled + begin + i, batch.scale[b], batch.reciprocal[b],
+                                  row.stats.k_scale, codes + i / 2, batch.centred + begin + i,
+                                  batch.error + begin + i);
     }
   }
 }
@@ -155,7 +159,7 @@ HWY_NOINLINE void quantize_value(const AppendRow& row) {
 // The first halvings of `count` dot products of x with rows of a matrix: 16 partial sums each.
 template <int kHeadDim>
 HWY_INLINE void start_dots(const float* x, const float* matrix, int64_t stride, int64_t count,
-                           float (*partial)[kNvfp4BlockSize]) {
+                           float* partial) {
   VF kept[kHeadDim / kLanes];
   for (int64_t i = 0; i < kHeadDim / kLanes; ++i) kept[i] = hn::Load(DF(), x + i * kLanes);
   for (int64_t j = 0; j < count; ++j) {
@@ -165,7 +169,7 @@ HWY_INLINE void start_dots(const float* x, const float* matrix, int64_t stride, 
         const int64_t vector = m * (kNvfp4BlockSize / kLanes) + part;
         return hn::Mul(hn::LoadU(DF(), row + vector * kLanes), kept[vector]);
       });
-      hn::Store(sum, DF(), partial[j] + part * kLanes);
+      hn::Store(sum, DF(), partial + j * kNvfp4BlockSize + part * kLanes);
     }
   }
 }
@@ -173,7 +177,9 @@ HWY_INLINE void start_dots(const float* x, const float* matrix, int64_t stride, 
 // The last four halvings of the batch's first `count` dot products.
 template <int kHeadDim>
 HWY_INLINE void finish_dots(Batch<kHeadDim>& batch, int64_t count) {
-  for (int64_t i = 0; i < count; i += kLanes) sum_blocks(batch.partial[i], batch.dot + i);
+  for (int64_t i = 0; i < count; i += kLanes) {
+    sum_blocks(batch.partial + i * kNvfp4BlockSize, batch.dot + i);
+  }
 }
 
 template <int kHeadDim>
@@ -182,8 +188,8 @@ HWY_NOINLINE void write_delta_s(Batch<kHeadDim>& batch, int64_t group_size) {
     const int64_t heads = HWY_MIN(kMaxDots, group_size - first);
     for (int64_t r = 0; r < batch.count; ++r) {
       const AppendStats& stats = batch.rows[r].stats;
-      start_dots<kHeadDim>(batch.centred[r], stats.q_mean + first * stats.q_mean_stride,
-                           stats.q_mean_stride, heads, batch.partial + r * heads);
+      start_dots<kHeadDim>(batch.centred + r * kHeadDim, stats.q_mean + first * stats.q_mean_stride,
+                           stats.q_mean_stride, heads, batch.partial + r * heads * kNvfp4BlockSize);
     }
     finish_dots(batch, batch.count * heads);
     alignas(64) uint16_t bits[kBatchRows * kMaxDots];
@@ -203,8 +209,9 @@ template <int kHeadDim>
 HWY_NOINLINE void write_residual(Batch<kHeadDim>& batch, int64_t rank) {
   for (int64_t r = 0; r < batch.count; ++r) {
     const AppendStats& stats = batch.rows[r].stats;
-    start_dots<kHeadDim>(batch.error[r], stats.residual_basis, stats.residual_basis_stride, rank,
-                         batch.partial + r * rank);
+    start_dots<kHeadDim>(batch.error + r * kHeadDim, stats.residual_basis,
+                         stats.residual_basis_stride, rank,
+                         batch.partial + r * rank * kNvfp4BlockSize);
     std::memcpy(batch.divisor + r * rank, stats.residual_scale, rank * sizeof(float));
   }
   finish_dots(batch, batch.count * rank);
@@ -231,7 +238,7 @@ HWY_NOINLINE void write_first_key(const Batch<kHeadDim>& batch, int64_t r, int64
       const VF u = hn::LoadU(DF(), stats.residual_basis + j * stats.residual_basis_stride + i);
       sum = hn::Add(sum, hn::Mul(u, set(restored[j])));
     }
-    store_u16(bf16_stored(hn::Sub(hn::Load(DF(), batch.error[r] + i), sum)),
+    store_u16(bf16_stored(hn::Sub(hn::Load(DF(), batch.error + r * kHeadDim + i), sum)),
               batch.rows[r].out.k_first + i);
   }
 }
@@ -239,7 +246,8 @@ HWY_NOINLINE void write_first_key(const Batch<kHeadDim>& batch, int64_t r, int64
 template <typename T, int kHeadDim>
 HWY_NOINLINE void append_batch(const AppendConfig& config, Batch<kHeadDim>& batch) {
   for (int64_t r = 0; r < batch.count; ++r) {
-    centre_key<T, kHeadDim>(batch.rows[r], batch.centred[r], batch.scaled[r]);
+    centre_key<T, kHeadDim>(batch.rows[r], batch.centred + r * kHeadDim,
+                            batch.scaled + r * kHeadDim);
   }
   choose_batch_scales(batch, config.scale_rule);
   const bool with_error = config.residual_rank > 0 || config.group_size > 0;
@@ -301,6 +309,7 @@ void append_rows_on_target(const AppendConfig& config, FloatType type, const App
   }
 }
 
+}  // namespace
 }  // namespace mpfa::internal::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

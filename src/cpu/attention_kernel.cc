@@ -283,6 +283,7 @@ HWY_INLINE void load_deltas(const ItemContext& c, int64_t begin, int64_t valid, 
 
 // A NaN in V reaches exactly the rows that see its token; the packed operand holds a number there,
 // so that 0 * NaN cannot reach the others.
+template <class Dot>
 HWY_NOINLINE void add_nan_values(const ItemContext& c, int64_t begin, int64_t valid,
                                  Scratch& scratch) {
   const CacheTensors& cache = c.in.cache;
@@ -292,7 +293,7 @@ HWY_NOINLINE void add_nan_values(const ItemContext& c, int64_t begin, int64_t va
     const int64_t page = *c.in.block_table.at(c.item.sequence, token / cache.page_size);
     const E4m3* v = cache.v.at(page, c.item.kv_head, token % cache.page_size);
     for (int i = 0; i < d; ++i) {
-      if ((v[i].bits & 0x7F) != kE4m3NanCode) continue;
+      if ((v[v_dim_at<Dot>(i)].bits & 0x7F) != kE4m3NanCode) continue;
       for (int64_t r = 0; r < c.rows; ++r) {
         const KeyRange range = c.in.visible_keys(c.item.sequence, scratch.positions[r]);
         if (token >= range.begin && token < range.end) {
@@ -425,7 +426,8 @@ void finish_item(const ItemContext& c, const AttentionOutputs& outputs, const Sc
   for (int64_t r = 0; r < c.rows; ++r) {
     const int64_t token = r / in.group_size;
     const int64_t head = c.item.kv_head * in.group_size + r % in.group_size;
-    const float* o = scratch.o.get() + r * d;
+    HWY_ALIGN float o[kMaxHeadDim];
+    for (int i = 0; i < d; ++i) o[v_dim_at<Dot>(i)] = scratch.o[r * d + i];
     if (c.item.partial != nullptr) {
       const int64_t index = token * in.q.heads + head;
       store_partial(scratch.states[r], o, d, c.item.partial + index * (d + kPartialStateFloats));
@@ -493,7 +495,7 @@ void attend_item_as(const AttentionInputs& in, const AttentionOutputs& outputs,
     const bool has_nan = unpack_tile<Dot>(c, begin, valid, scratch);
     if (in.cache.delta_s) load_deltas(c, begin, valid, scratch);
     attend_tile<Dot>(c, begin, scratch);
-    if (has_nan) add_nan_values(c, begin, valid, scratch);
+    if (has_nan) add_nan_values<Dot>(c, begin, valid, scratch);
   }
   finish_item<Dot>(c, outputs, scratch);
 }
@@ -560,7 +562,9 @@ DotKind choose_dot_kind(FloatType q_type) {
   if (q_type == FloatType::kFp32) return DotKind::kFp32;
   const bool has = HWY_DYNAMIC_DISPATCH(have_bf16_dot_target)();
 #if HWY_ARCH_X86
-  if (has && __builtin_cpu_supports("avx512bf16")) return DotKind::kBf16;
+  if (has && __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512vbmi")) {
+    return DotKind::kBf16;
+  }
 #endif
   (void)has;
   return DotKind::kFp32;

@@ -45,7 +45,7 @@ inline constexpr int64_t kMaxItemRows = 96;
 // Which arithmetic a kernel uses for Q K^T and P V.
 enum class DotKind : uint8_t {
   kFp32,  // FP32 operands and FMA: any CPU, and the choice for FP32 queries
-  kBf16,  // BF16 pairs and FP32 sums (AVX512_BF16)
+  kBf16,  // BF16 pairs and FP32 sums (AVX512_BF16 and AVX512_VBMI: Zen 4, Sapphire Rapids)
 };
 
 // The best kind for this CPU and this type of queries.

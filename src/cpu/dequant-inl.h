@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "cpu/attention_kernel.h"
 #include "cpu/dot-inl.h"
 #include "mpfa/formats.h"
 
@@ -203,28 +204,90 @@ HWY_INLINE VF load_v_lanes(const uint8_t* p) {
   return hn::PromoteTo(df, hn::BitCast(d_half, bits));
 }
 
+#if MPFA_HAVE_BF16_DOT
+// e4m3 codes 0..127 to BF16 times kVUnit, as separate bytes. A NaN code reads as 0:
+// find_nan_codes() looks for them.
+struct E4m3Table {
+  HWY_ALIGN uint8_t low[128];
+  HWY_ALIGN uint8_t high[128];
+};
+
+constexpr E4m3Table make_e4m3_table() {
+  E4m3Table table{};
+  for (int code = 0; code < kE4m3NanCode; ++code) {
+    const uint32_t bits = float_bits(e4m3_to_float({static_cast<uint8_t>(code)}) * kVUnit) >> 16;
+    table.low[code] = static_cast<uint8_t>(bits);
+    table.high[code] = static_cast<uint8_t>(bits >> 8);
+  }
+  return table;
+}
+
+// Looks 64 seven-bit indices up in 128 bytes; bit 7 of an index is ignored. (AVX512_VBMI, which
+// this Highway's AVX-512 target does not assume; choose_dot_kind() asks the CPU first.)
+template <class V>
+HWY_INLINE V lookup_128(V index, V table0, V table1) {
+  asm("vpermi2b %2, %1, %0" : "+v"(index.raw) : "v"(table0.raw), "v"(table1.raw));
+  return index;
+}
+
+// V of a token pair to one step of `tile`, 64 dims at a time, by table. The cheapest interleaving
+// leaves the dims of a stretch of 64 in another order: see v_dim_at().
+HWY_INLINE void unpack_v_pair(const uint8_t* first, const uint8_t* second, int head_dim,
+                              uint32_t* HWY_RESTRICT tile) {
+  static constexpr E4m3Table kTable = make_e4m3_table();
+  const hn::FixedTag<uint8_t, 64> d8;
+  const DU du;
+  const auto low0 = hn::Load(d8, kTable.low);
+  const auto low1 = hn::Load(d8, kTable.low + 64);
+  const auto high0 = hn::Load(d8, kTable.high);
+  const auto high1 = hn::Load(d8, kTable.high + 64);
+  const auto sign = hn::Set(d8, 0x80);
+  for (int i = 0; i < head_dim; i += 64) {
+    const auto a = hn::LoadU(d8, first + i);
+    const auto b = hn::LoadU(d8, second + i);
+    const auto convert = [&](auto codes, uint32_t* out) {
+      const auto low = lookup_128(codes, low0, low1);
+      const auto high = hn::OrAnd(lookup_128(codes, high0, high1), codes, sign);
+      hn::Store(hn::BitCast(du, hn::InterleaveLower(d8, low, high)), du, out);
+      hn::Store(hn::BitCast(du, hn::InterleaveUpper(d8, low, high)), du, out + kLanes);
+    };
+    convert(hn::InterleaveLower(d8, a, b), tile + i);
+    convert(hn::InterleaveUpper(d8, a, b), tile + i + 2 * kLanes);
+  }
+}
+#endif  // MPFA_HAVE_BF16_DOT
+
 // V of one token pair (Bf16Dot) or one token (Fp32Dot) to one step of `tile`.
 template <class Dot>
 HWY_INLINE void unpack_v_step(const uint8_t* first, const uint8_t* second, int head_dim,
                               uint32_t* HWY_RESTRICT tile) {
+#if MPFA_HAVE_BF16_DOT
+  if constexpr (Dot::kPerWord == 2) return unpack_v_pair(first, second, head_dim, tile);
+#endif
+  (void)second;
   const DU du;
   for (int i = 0; i < head_dim; i += kLanes) {
-    if constexpr (Dot::kPerWord == 2) {
-      hn::Store(pack_bf16(load_v_lanes(first + i), load_v_lanes(second + i)), du, tile + i);
-    } else {
-      hn::Store(hn::BitCast(du, load_v_lanes(first + i)), du, tile + i);
-    }
+    hn::Store(hn::BitCast(du, load_v_lanes(first + i)), du, tile + i);
   }
 }
 
-// Whether any of `n` e4m3 codes (a multiple of 16) is a NaN.
+// Which dim stands at column `i` of an unpacked V tile, and so of O.
+template <class Dot>
+constexpr int v_dim_at(int i) {
+  if constexpr (Dot::kPerWord == 1) return i;
+  // Vector j of a stretch of 64 holds, in its 128-bit block b, dims 16 b + 4 j ....
+  const int vector = i / 16 % 4;
+  const int block = i / 4 % 4;
+  return i / 64 * 64 + 16 * block + 4 * vector + i % 4;
+}
+
+// Whether any of `n` e4m3 codes (a multiple of 64) is a NaN.
 HWY_INLINE bool find_nan_codes(const uint8_t* p, int64_t n) {
-  const hn::FixedTag<uint8_t, 16> d;
+  const hn::ScalableTag<uint8_t> d;
   const auto mask = hn::Set(d, kE4m3NanCode);
   auto any = hn::Zero(d);
-  for (int64_t i = 0; i < n; i += 16) {
-    const auto code = hn::And(hn::LoadU(d, p + i), mask);
-    any = hn::Max(any, code);
+  for (int64_t i = 0; i < n; i += static_cast<int64_t>(hn::Lanes(d))) {
+    any = hn::Max(any, hn::And(hn::LoadU(d, p + i), mask));
   }
   return !hn::AllFalse(d, hn::Eq(any, mask));
 }
