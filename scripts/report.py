@@ -35,28 +35,45 @@ COLORS = {
     "mpfa_r0": "#5fb3b3",
     "mpfa_default": "#00798c",
 }
-PARTS = (("k", "K", "#00798c"), ("compensation", "residual or delta_s", "#e8a33d"),
-         ("v", "V", "#9fc9cf"))
+PARTS = (
+    ("k", "K", "#00798c"),
+    ("compensation", "residual or delta_s", "#e8a33d"),
+    ("v", "V", "#9fc9cf"),
+)
 LAYER_MARKERS = "osD^vP*X"
 E2M1_VALUES = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
 
 
 def set_style():
-    plt.rcParams.update({
-        "font.family": "DejaVu Sans", "font.size": 9, "text.color": INK,
-        "axes.labelcolor": INK, "axes.edgecolor": FAINT, "axes.titlesize": 10,
-        "axes.titleweight": "bold", "axes.titlelocation": "left",
-        "axes.spines.top": False, "axes.spines.right": False,
-        "xtick.color": INK, "ytick.color": INK, "ytick.major.size": 0,
-        "svg.hashsalt": "mpfa", "figure.facecolor": "white",
-    })
+    plt.rcParams.update(
+        {
+            "font.family": "DejaVu Sans",
+            "font.size": 9,
+            "text.color": INK,
+            "axes.labelcolor": INK,
+            "axes.edgecolor": FAINT,
+            "axes.titlesize": 10,
+            "axes.titleweight": "bold",
+            "axes.titlelocation": "left",
+            "axes.spines.top": False,
+            "axes.spines.right": False,
+            "xtick.color": INK,
+            "ytick.color": INK,
+            "ytick.major.size": 0,
+            "svg.hashsalt": "mpfa",
+            "figure.facecolor": "white",
+        }
+    )
 
 
 def method_labels(demo):
     """Name, bytes and ratio of each method, from the top of the figure down."""
-    return [f"{m['name']}\n{m['bytes_per_token_and_kv_head']:g} bytes, {m['ratio']:.2f}x smaller"
-            if m["ratio"] > 1 else f"{m['name']}\n{m['bytes_per_token_and_kv_head']:g} bytes"
-            for m in demo["mean"]]
+    return [
+        f"{m['name']}\n{m['bytes_per_token_and_kv_head']:g} bytes, {m['ratio']:.2f}x smaller"
+        if m["ratio"] > 1
+        else f"{m['name']}\n{m['bytes_per_token_and_kv_head']:g} bytes"
+        for m in demo["mean"]
+    ]
 
 
 def label_methods(axes, demo):
@@ -73,12 +90,21 @@ def draw_errors(axes, demo, phase):
     key = f"{phase}_relative_l2"
     means = [m[key] for m in demo["mean"]]
     top = max([m[key] for layer in demo["layers"] for m in layer["methods"]])
-    axes.barh(range(len(means)), means, height=0.62,
-              color=[COLORS[m["method"]] for m in demo["mean"]])
+    axes.barh(
+        range(len(means)), means, height=0.62, color=[COLORS[m["method"]] for m in demo["mean"]]
+    )
     for index, layer in enumerate(demo["layers"]):
-        axes.scatter([m[key] for m in layer["methods"]], range(len(means)), s=16, zorder=3,
-                     marker=LAYER_MARKERS[index % len(LAYER_MARKERS)], facecolor="white",
-                     edgecolor=INK, linewidth=0.8, label=layer["layer"] or "layer")
+        axes.scatter(
+            [m[key] for m in layer["methods"]],
+            range(len(means)),
+            s=16,
+            zorder=3,
+            marker=LAYER_MARKERS[index % len(LAYER_MARKERS)],
+            facecolor="white",
+            edgecolor=INK,
+            linewidth=0.8,
+            label=layer["layer"] or "layer",
+        )
     for row, mean in enumerate(means):
         layers = [layer["methods"][row][key] for layer in demo["layers"]]
         axes.text(max([mean, *layers]) + 0.035 * top, row, f"{mean:.4f}", va="center", fontsize=8.5)
@@ -96,8 +122,15 @@ def draw_bytes(axes, demo):
         for key, _, color in PARTS:
             axes.barh(row, item[key], left=left, height=0.62, color=color)
             if item[key] > 0.09 * total_bf16:
-                axes.text(left + item[key] / 2, row, f"{item[key]:g}", va="center", ha="center",
-                          color="white" if key == "k" else INK, fontsize=8)
+                axes.text(
+                    left + item[key] / 2,
+                    row,
+                    f"{item[key]:g}",
+                    va="center",
+                    ha="center",
+                    color="white" if key == "k" else INK,
+                    fontsize=8,
+                )
             left += item[key]
         axes.text(left + 0.015 * total_bf16, row, f"{left:g}", va="center", fontsize=8.5)
     for key, name, color in PARTS:
@@ -117,9 +150,11 @@ def errors_figure(demo):
     label_methods(prefill, demo)
     decode.legend(loc="lower right", frameon=False, fontsize=8)
     figure.tight_layout()
-    caption = ("Error of the attention output against FP64 attention over the unquantised input. "
-               "Bars are the mean over layers and heads, marks the single layers. Bold: measured "
-               "through this library's cache and attention; the others are emulated.")
+    caption = (
+        "Error of the attention output against FP64 attention over the unquantised input. "
+        "Bars are the mean over layers and heads, marks the single layers. Bold: measured "
+        "through this library's cache and attention; the others are emulated."
+    )
     return figure, caption
 
 
@@ -134,9 +169,15 @@ def channel_panel(axes, values, scale, title, first_token):
                 axes.axvline(level, color="#d1495b", linewidth=0.8, alpha=0.75, zorder=1)
     axes.hist(values, bins=40, color="#00798c", alpha=0.85, zorder=2)
     if first_token:
-        axes.annotate("first token", (values[0], 1), (values[0], 0.18), ha="center", fontsize=8,
-                      textcoords=("data", "axes fraction"),
-                      arrowprops={"arrowstyle": "->", "color": INK})
+        axes.annotate(
+            "first token",
+            (values[0], 1),
+            (values[0], 0.18),
+            ha="center",
+            fontsize=8,
+            textcoords=("data", "axes fraction"),
+            arrowprops={"arrowstyle": "->", "color": INK},
+        )
     axes.set_title(title)
     axes.set_ylabel("tokens")
     axes.set_xlim(low, high)
@@ -147,20 +188,25 @@ def channel_figure(demo):
     channel = demo["channel"]
     figure, (before, after) = plt.subplots(1, 2, figsize=(9.4, 2.9))
     outlier = abs(channel["after"][0]) == max(abs(x) for x in channel["after"])
-    channel_panel(before, channel["before"], channel["scale_before"], "As the model made it",
-                  outlier)
+    channel_panel(
+        before, channel["before"], channel["scale_before"], "As the model made it", outlier
+    )
     channel_panel(after, channel["after"], channel["scale_after"], "Centred", outlier)
     where = f"{channel['layer']}, KV head {channel['kv_head']}, channel {channel['channel']}"
     for axes in (before, after):
         axes.set_xlabel(f"K, {where}")
     figure.tight_layout()
     ratio = channel["scale_before"] / channel["scale_after"]
-    caption = (f"One strong channel of K ({where}). Red lines are the values that NVFP4 can hold "
-               f"at the median scale of the channel's blocks. The constant part sets the scale for "
-               f"all 16 channels of a block; without it the scale is {ratio:.1f} times finer.")
+    caption = (
+        f"One strong channel of K ({where}). Red lines are the values that NVFP4 can hold "
+        f"at the median scale of the channel's blocks. The constant part sets the scale for "
+        f"all 16 channels of a block; without it the scale is {ratio:.1f} times finer."
+    )
     if outlier:
-        caption += (" The first token, an attention sink, becomes an outlier: k_first keeps its "
-                    "rounding error.")
+        caption += (
+            " The first token, an attention sink, becomes an outlier: k_first keeps its "
+            "rounding error."
+        )
     return figure, caption
 
 
@@ -169,8 +215,10 @@ def bytes_figure(demo):
     draw_bytes(axes, demo)
     label_methods(axes, demo)
     figure.tight_layout()
-    caption = (f"What one token takes per KV head, d = {demo['head_dim']}: K (codes and scales), "
-               "what corrects K's rounding, and V.")
+    caption = (
+        f"What one token takes per KV head, d = {demo['head_dim']}: K (codes and scales), "
+        "what corrects K's rounding, and V."
+    )
     return figure, caption
 
 
@@ -208,8 +256,11 @@ def main():
         readme_figure(demo).savefig(options.png, dpi=144)
         return
     figures = []
-    for identifier, draw in (("errors", errors_figure), ("channel", channel_figure),
-                             ("bytes", bytes_figure)):
+    for identifier, draw in (
+        ("errors", errors_figure),
+        ("channel", channel_figure),
+        ("bytes", bytes_figure),
+    ):
         figure, caption = draw(demo)
         figures.append({"id": identifier, "caption": caption, "svg": svg_text(figure)})
     json.dump(figures, sys.stdout)

@@ -214,10 +214,8 @@ void run_attend(const CLI::App& command, const AttendOptions& options) {
 }
 
 void add_attention_options(CLI::App& command, AttendOptions& options) {
-  command
-      .add_flag("--causal,!--no-causal", options.causal,
-                "Queries see no key after their own (default), or all keys")
-      ->default_str("");
+  command.add_flag("!--no-causal", options.causal,
+                   "Queries see all keys, not only those up to their own");
   command
       .add_option("--window-left", options.window_left,
                   "See only the last N keys before a query's own; without: all")

@@ -91,23 +91,39 @@ Timing time_shape(BenchMode mode, const BenchShape& shape, const BenchOptions& o
   return timing;
 }
 
+// How fast a shape was, by what its mode is bound by: bytes, or arithmetic.
+struct Rate {
+  const char* header;
+  double amount;  // per call
+};
+
+std::vector<Rate> rates(BenchMode mode, const Timing& timing) {
+  switch (mode) {
+    case BenchMode::kAppend:
+      return {{"input\nGB/s", timing.input_bytes}, {"cache\nGB/s", timing.cache_bytes}};
+    case BenchMode::kDecode:
+      return {{"cache\nGB/s", timing.cache_bytes}, {"GFLOPS", timing.flops}};
+    default:
+      return {{"GFLOPS", timing.flops}};
+  }
+}
+
 std::string timing_table(BenchMode mode, const std::vector<Timing>& timings) {
-  const bool append = mode == BenchMode::kAppend;
-  Table table({{"shape", Align::kLeft},
-               {"median\nms"},
-               {"min\nms"},
-               {"max\nms"},
-               {"cache\nGB/s"},
-               {append ? "input\nGB/s" : "GFLOPS"},
-               {"tokens/s"}});
+  std::vector<Column> columns = {{"shape", Align::kLeft}, {"median\nms"}, {"min\nms"}, {"max\nms"}};
+  for (const Rate& rate : rates(mode, timings[0])) columns.push_back({rate.header});
+  columns.push_back({"tokens/s"});
+  Table table(columns);
   for (const Timing& timing : timings) {
     const double median = timing.median();
-    const double last = append ? timing.input_bytes : timing.flops;
-    table.add_row(
-        {timing.shape.str(), fmt::format("{:.3f}", median * 1e3),
-         fmt::format("{:.3f}", timing.min() * 1e3), fmt::format("{:.3f}", timing.max() * 1e3),
-         fmt::format("{:.2f}", timing.cache_bytes / median * 1e-9),
-         fmt::format("{:.2f}", last / median * 1e-9), group_digits(timing.tokens / median)});
+    std::vector<std::string> row = {timing.shape.str()};
+    for (const double seconds : {median, timing.min(), timing.max()}) {
+      row.push_back(fmt::format("{:.3f}", seconds * 1e3));
+    }
+    for (const Rate& rate : rates(mode, timing)) {
+      row.push_back(fmt::format("{:.2f}", rate.amount / median * 1e-9));
+    }
+    row.push_back(group_digits(timing.tokens / median));
+    table.add_row(std::move(row));
   }
   return table.str();
 }

@@ -15,6 +15,7 @@
 #include "common/output_guard.h"
 #include "common/progress.h"
 #include "common/table.h"
+#include "common/threads.h"
 
 namespace mpfa::tools {
 namespace {
@@ -42,6 +43,7 @@ Examples:
 
 void run_calibrate(const CalibrateOptions& options) {
   const CommandOutput output("calibrate", options.common.json);
+  const ThreadLimit threads(options.common.threads);
   const LayerFile file = LayerFile::open(options.input);
   const std::vector<std::string> names = choose_layers(file, options.layers);
   check_writable(options.output);

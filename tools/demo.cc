@@ -57,7 +57,7 @@ void print_tables(const CommandOutput& output, const DemoResult& result, bool ex
   output.print(
       "{} tokens of prompt, {} decode steps; {} query heads, {} KV heads, d {}; {} threads\n"
       "Bytes are K and V per token and KV head. Error: relative L2 distance from FP64 attention\n"
-      "over the unquantised input, mean over heads. \"-\": emulated, has no speed of its own.\n\n"
+      "over the unquantised input, mean over heads. Speed is of one layer; \"-\": emulated.\n\n"
       "{}\n"
       "Precision assignments over all {} tokens{}; V and P in e4m3:\n\n{}\n"
       "Bytes per token and KV head, K and V:\n\n{}\n",

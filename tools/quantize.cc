@@ -12,6 +12,7 @@
 #include "common/output_guard.h"
 #include "common/progress.h"
 #include "common/table.h"
+#include "common/threads.h"
 
 namespace mpfa::tools {
 namespace {
@@ -54,6 +55,7 @@ Json describe_cache(const SequenceCache& cache) {
 
 void run_quantize(const QuantizeOptions& options) {
   const CommandOutput output("quantize", options.common.json);
+  const ThreadLimit threads(options.common.threads);
   const LayerFile file = LayerFile::open(options.input);
   const std::string name = file.one_name(options.cache.layer);
   const Layer layer = file.load(name, cache_needs(options.cache));

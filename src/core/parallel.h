@@ -8,8 +8,10 @@
 #include <oneapi/tbb/parallel_for.h>
 #include <oneapi/tbb/partitioner.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <vector>
 
 namespace mpfa::internal {
 
@@ -43,6 +45,24 @@ void parallel_for(int64_t count, const Fn& fn) {
   parallel_for_ranges(count, 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) fn(next.fetch_add(1, std::memory_order_relaxed));
   });
+}
+
+// join(... join(body(range_0), body(range_1)) ..., body(range_n)) over stretches of `grain`
+// indices, in their order: the result does not depend on the number of threads. `empty` for no
+// indices.
+template <typename T, typename Body, typename Join>
+T parallel_reduce(int64_t count, int64_t grain, const T& empty, const Body& body,
+                  const Join& join) {
+  if (count <= 0) return empty;
+  std::vector<T> parts((count + grain - 1) / grain, empty);
+  parallel_for_ranges(static_cast<int64_t>(parts.size()), 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      parts[i] = body(i * grain, std::min((i + 1) * grain, count));
+    }
+  });
+  T result = parts[0];
+  for (size_t i = 1; i < parts.size(); ++i) result = join(result, parts[i]);
+  return result;
 }
 
 }  // namespace mpfa::internal

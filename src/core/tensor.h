@@ -80,10 +80,11 @@ class Tensor {
   static Tensor from(const DLTensor& tensor, std::string_view name, bool inner_contiguous = true) {
     MPFA_CHECK(dtype_matches<T>(tensor.dtype), name, " has type ", dtype_string(tensor.dtype),
                ": must be ", dtype_expected<T>());
-    const auto address = reinterpret_cast<uintptr_t>(tensor.data) + tensor.byte_offset;
-    MPFA_CHECK(address % alignof(T) == 0, name, " starts at an address that is ",
-               address % alignof(T), " modulo ", alignof(T), ": must be aligned to its elements");
-    return untyped(tensor, name, inner_contiguous);
+    Tensor result = untyped(tensor, name, inner_contiguous);
+    const auto misalignment = reinterpret_cast<uintptr_t>(result.data_) % alignof(T);
+    MPFA_CHECK(misalignment == 0, name, " starts at an address that is ", misalignment, " modulo ",
+               alignof(T), ": must be aligned to its elements");
+    return result;
   }
   // Null gives an absent tensor.
   static Tensor from(const DLTensor* tensor, std::string_view name, bool inner_contiguous = true) {

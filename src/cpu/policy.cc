@@ -1,11 +1,10 @@
 #include "cpu/policy.h"
 
-#include <tbb/parallel_for.h>
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
+#include "core/parallel.h"
 #include "core/tensor.h"
 #include "cpu/policy_operands.h"
 
@@ -82,7 +81,7 @@ Problem make_problem(const DLTensor& q, const DLTensor& k, const DLTensor& v,
 template <typename Fn>
 void for_each_row(const Problem& problem, const Fn& fn) {
   const int64_t tiles = (problem.rows() + kRowTile - 1) / kRowTile;
-  tbb::parallel_for(int64_t{0}, tiles * problem.q.heads, [&](int64_t n) {
+  parallel_for(tiles * problem.q.heads, [&](int64_t n) {
     const int64_t begin = problem.first_row + n % tiles * kRowTile;
     const int64_t end = std::min(begin + kRowTile, problem.q.rows);
     for (int64_t i = begin; i < end; ++i) fn(i, n / tiles);
@@ -260,11 +259,11 @@ float round_output(FloatType type, float x) {
 std::vector<float> policy_output(const Policy& policy, const Problem& problem,
                                  const PolicyStats& stats) {
   std::vector<KeyValueOperands> kv(problem.k.heads);
-  tbb::parallel_for(int64_t{0}, problem.k.heads, [&](int64_t head) {
+  parallel_for(problem.k.heads, [&](int64_t head) {
     kv[head] = make_key_value_operands(policy, problem.k, problem.v, stats, head);
   });
   std::vector<QueryOperands> queries(problem.q.heads);
-  tbb::parallel_for(int64_t{0}, problem.q.heads, [&](int64_t head) {
+  parallel_for(problem.q.heads, [&](int64_t head) {
     queries[head] = make_query_operands(policy, problem.q, stats, kv[head / problem.group], head,
                                         problem.group);
   });

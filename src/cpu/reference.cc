@@ -1,19 +1,19 @@
 #include "cpu/reference.h"
 
-#include <tbb/parallel_for.h>
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
 
 #include "core/attention_args.h"
+#include "core/parallel.h"
 #include "cpu/reference_tensor.h"
 
 namespace mpfa::internal {
 namespace {
 
 constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
+constexpr int64_t kTokensPerTask = 64;
 
 using Vector = std::vector<double>;
 
@@ -78,8 +78,9 @@ SequenceKv read_sequence(const AttentionInputs& in, int64_t b, int64_t head) {
   kv.k_hat.resize(kv.length * d);
   kv.v_hat.resize(kv.length * d);
   kv.p.resize(kv.length * kv.rank);
-  tbb::parallel_for(int64_t{0}, kv.length,
-                    [&](int64_t token) { read_token(in, b, head, token, kv); });
+  parallel_for_ranges(kv.length, kTokensPerTask, [&](int64_t begin, int64_t end) {
+    for (int64_t token = begin; token < end; ++token) read_token(in, b, head, token, kv);
+  });
   for (int64_t j = 0; j < kv.rank; ++j) {
     for (int64_t c = 0; c < d; ++c) {
       kv.u.push_back(*cache.stats.residual_basis.at(row, head, j, c));
@@ -183,7 +184,7 @@ void attend(const AttentionInputs& in, const RealTensor& q, int64_t b, int64_t k
   if (in.seqlen_q(b) == 0) return;
   const SequenceKv kv = read_sequence(in, b, kv_head);
   const int64_t group = in.group_size;
-  tbb::parallel_for(int64_t{0}, in.seqlen_q(b) * group, [&](int64_t n) {
+  parallel_for(in.seqlen_q(b) * group, [&](int64_t n) {
     const int64_t i = n / group;
     const int64_t q_head = kv_head * group + n % group;
     const int64_t row = in.q_begin(b) + i;

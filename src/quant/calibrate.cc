@@ -1,13 +1,10 @@
-#include <tbb/blocked_range.h>
-#include <tbb/parallel_for.h>
-#include <tbb/parallel_reduce.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
 #include <string_view>
 
+#include "core/parallel.h"
 #include "core/tensor.h"
 #include "mpfa/quant.h"
 #include "quant/key_error.h"
@@ -23,6 +20,8 @@ constexpr int64_t kMaxHeadDim = 128;
 constexpr int64_t kMaxRank = 16;
 // What the largest residual of the sample becomes in e4m3; 448 / 64 = 7 is the headroom.
 constexpr float kResidualTarget = 64.0f;
+
+constexpr int64_t kTokenGrain = 64;  // tokens a task
 
 struct Sizes {
   int64_t key_tokens = 0;  // those that are used
@@ -117,13 +116,13 @@ void check_finite(const Tensor<T, 3>& x, int64_t tokens, std::string_view name) 
     }
     return true;
   };
-  const int64_t first = tbb::parallel_reduce(
-      tbb::blocked_range<int64_t>(0, tokens), tokens,
-      [&](const tbb::blocked_range<int64_t>& range, int64_t found) {
-        for (int64_t t = range.begin(); t < std::min(range.end(), found); ++t) {
+  const int64_t first = internal::parallel_reduce(
+      tokens, kTokenGrain, tokens,
+      [&](int64_t begin, int64_t end) {
+        for (int64_t t = begin; t < end; ++t) {
           if (!token_is_finite(t)) return t;
         }
-        return found;
+        return tokens;
       },
       [](int64_t a, int64_t b) { return std::min(a, b); });
   if (first == tokens) return;
@@ -155,7 +154,7 @@ void mean_of_tokens(const DLTensor& x, int64_t tokens, const DLTensor& out) {
 
 void write_basis(const DLTensor& q, const Sizes& s, const Tensor<float, 3>& basis) {
   internal::visit_float_tensor<3>(q, "q", [&](const auto& queries) {
-    tbb::parallel_for(int64_t{0}, s.num_kv_heads, [&](int64_t head) {
+    internal::parallel_for(s.num_kv_heads, [&](int64_t head) {
       std::array<float*, kMaxRank> rows{};
       for (int64_t j = 0; j < s.rank; ++j) rows[j] = basis.at(head, j);
       internal::compute_residual_basis(queries, head * s.group_size, s.group_size, s.rank,
@@ -170,10 +169,11 @@ using Largest = std::array<float, kMaxRank>;
 template <typename T>
 Largest largest_residuals(const Tensor<T, 3>& k, const Sizes& s, int64_t head, const float* mean,
                           const Tensor<float, 3>& basis, float k_scale, ScaleRule rule) {
-  const auto body = [&](const tbb::blocked_range<int64_t>& range, Largest largest) {
+  const auto body = [&](int64_t begin, int64_t end) {
+    Largest largest{};
     float centred[kMaxHeadDim];
     float error[kMaxHeadDim];
-    for (int64_t t = range.begin(); t < range.end(); ++t) {
+    for (int64_t t = begin; t < end; ++t) {
       const T* row = k.at(t, head);
       for (int64_t i = 0; i < s.head_dim; ++i) centred[i] = internal::widen(row[i]) - mean[i];
       internal::key_error(centred, s.head_dim, k_scale, rule, error);
@@ -188,8 +188,7 @@ Largest largest_residuals(const Tensor<T, 3>& k, const Sizes& s, int64_t head, c
     for (size_t j = 0; j < a.size(); ++j) a[j] = std::max(a[j], b[j]);
     return a;
   };
-  return tbb::parallel_reduce(tbb::blocked_range<int64_t>(0, s.key_tokens, 16), Largest{}, body,
-                              join);
+  return internal::parallel_reduce(s.key_tokens, kTokenGrain, Largest{}, body, join);
 }
 
 // 1 where the sample has no error, so that the scale is always above 0; errors beyond FP32, which
@@ -205,7 +204,7 @@ void write_residual_scale(const DLTensor& k, const Sizes& s, const CalibrationOu
   const auto scales = Tensor<float, 2>::from(*out.residual_scale, "residual_scale", false);
   const auto k_scale = Tensor<float, 1>::from(params.k_scale, "k_scale", false);
   internal::visit_float_tensor<3>(k, "k", [&](const auto& keys) {
-    tbb::parallel_for(int64_t{0}, s.num_kv_heads, [&](int64_t head) {
+    internal::parallel_for(s.num_kv_heads, [&](int64_t head) {
       const Largest largest = largest_residuals(keys, s, head, k_mean.at(head), basis,
                                                 k_scale ? *k_scale.at(head) : 1, params.scale_rule);
       for (int64_t j = 0; j < s.rank; ++j) *scales.at(head, j) = residual_scale(largest[j]);

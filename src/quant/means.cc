@@ -1,10 +1,7 @@
-#include <tbb/blocked_range.h>
-#include <tbb/parallel_for.h>
-#include <tbb/partitioner.h>
-
 #include <algorithm>
 #include <vector>
 
+#include "core/parallel.h"
 #include "core/tensor.h"
 #include "mpfa/quant.h"
 #include "quant/add_row.h"
@@ -13,6 +10,9 @@ namespace mpfa {
 namespace {
 
 using internal::Tensor;
+
+// Tasks that the heads of one sequence are spread over, at most about.
+constexpr int64_t kHeadStretches = 4;
 
 // Means of heads [first_head, last_head) over tokens [begin, end). Tokens are the outer loop, which
 // reads memory in order; every sum still adds its own tokens one by one, so how heads are spread
@@ -48,15 +48,15 @@ void compute_means(const DLTensor& x, const DLTensor* cu_seqlens, const DLTensor
     internal::check_size(out, "out", 0, batch_size, "the number of sequences");
     internal::check_size(out, "out", 1, heads, "as x has");
     internal::check_size(out, "out", 2, values.size(2), "as x has");
-    tbb::parallel_for(int64_t{0}, batch_size, [&](int64_t sequence) {
+    // Stretches of heads rather than single ones: rows of one token lie side by side in memory.
+    const int64_t stretch = std::max<int64_t>(1, heads / kHeadStretches);
+    const int64_t stretches = (heads + stretch - 1) / stretch;
+    internal::parallel_for(batch_size * stretches, [&](int64_t task) {
+      const int64_t sequence = task / stretches;
+      const int64_t first = task % stretches * stretch;
       const int64_t begin = cu ? *cu.at(sequence) : 0;
       const int64_t end = cu ? *cu.at(sequence + 1) : tokens;
-      tbb::parallel_for(
-          tbb::blocked_range<int64_t>(0, heads),
-          [&](const tbb::blocked_range<int64_t>& range) {
-            mean_of_heads(values, begin, end, range.begin(), range.end(), means, sequence);
-          },
-          tbb::static_partitioner());
+      mean_of_heads(values, begin, end, first, std::min(first + stretch, heads), means, sequence);
     });
   });
 }

@@ -1,10 +1,8 @@
-#include <tbb/blocked_range.h>
-#include <tbb/parallel_for.h>
-
 #include <algorithm>
 #include <bit>
 #include <string_view>
 
+#include "core/parallel.h"
 #include "core/tensor.h"
 #include "mpfa/quant.h"
 #include "quant/row_math.h"
@@ -236,9 +234,10 @@ template <typename T>
 void quantize_sequence(const Tensor<T, 3>& q, const Statistics& s, const Outputs& out,
                        ScaleRule rule, int64_t sequence, int64_t begin, int64_t end) {
   const int64_t d = q.size(2);
-  tbb::parallel_for(tbb::blocked_range<int64_t>(begin, end), [&](const auto& range) {
+  constexpr int64_t kGrain = 8;  // tokens a task
+  internal::parallel_for_ranges(end - begin, kGrain, [&](int64_t first, int64_t last) {
     float row[internal::kMaxRowSize];
-    for (int64_t t = range.begin(); t < range.end(); ++t) {
+    for (int64_t t = begin + first; t < begin + last; ++t) {
       for (int64_t h = 0; h < q.size(1); ++h) {
         internal::load_row(q.at(t, h), d, row);
         quantize_head(row, d, s, out, rule, {sequence, t, h});
@@ -255,7 +254,7 @@ void quantize_q(const DLTensor& q, const QuantizedQ& out, const QuantizeQParams&
   const Statistics statistics = check_statistics(q, params);
   const Outputs outputs = check_outputs(q, out, statistics);
   internal::visit_float_tensor<3>(q, "q", [&](const auto& queries) {
-    tbb::parallel_for(int64_t{0}, statistics.batch_size, [&](int64_t sequence) {
+    internal::parallel_for(statistics.batch_size, [&](int64_t sequence) {
       const auto& cu = statistics.cu_seqlens_q;
       const int64_t begin = cu ? *cu.at(sequence) : 0;
       const int64_t end = cu ? *cu.at(sequence + 1) : queries.size(0);

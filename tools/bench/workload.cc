@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "common/machine.h"
+#include "common/table.h"
 #include "core/plan.h"
 #include "core/tensor.h"
 #include "mpfa/check.h"
@@ -73,6 +75,21 @@ int32_t* int32_data(const DLTensor* tensor) {
   return reinterpret_cast<int32_t*>(internal::data_of(*tensor));
 }
 
+// A shape too large would not fail at once: memory is handed out as it is touched.
+const BenchShape& checked(BenchMode mode, const BenchShape& shape, const WorkloadOptions& options) {
+  const double memory = physical_memory();
+  const double tokens = static_cast<double>(shape.batch_size) * static_cast<double>(shape.length);
+  const auto d = static_cast<double>(shape.head_dim);
+  const double per_token =
+      bytes_per_token_and_kv_head(cache_config(shape, options)) *
+          static_cast<double>(shape.num_kv_heads) +
+      (mode == BenchMode::kAppend ? 4 * d * static_cast<double>(shape.num_kv_heads) : 0.0) +
+      (mode == BenchMode::kPrefill ? 4 * d * static_cast<double>(shape.num_q_heads) : 0.0);
+  MPFA_CHECK(memory == 0.0 || tokens * per_token < memory, "needs ", bytes_text(tokens * per_token),
+             ": must be below the machine's ", bytes_text(memory));
+  return shape;
+}
+
 }  // namespace
 
 std::string mode_name(BenchMode mode) {
@@ -87,7 +104,10 @@ std::string mode_name(BenchMode mode) {
 }
 
 Workload::Workload(BenchMode mode, const BenchShape& shape, const WorkloadOptions& options)
-    : mode_(mode), shape_(shape), options_(options), cache_(cache_config(shape, options)) {
+    : mode_(mode),
+      shape_(checked(mode, shape, options)),
+      options_(options),
+      cache_(cache_config(shape, options)) {
   const int64_t tokens = shape.batch_size * shape.length;
   const int64_t chunk = mode == BenchMode::kAppend ? tokens : std::min(tokens, kChunk);
   const DLDataType dtype = dtype_from_name(options.dtype);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <hwy/targets.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -70,6 +71,11 @@ std::vector<std::string> gpu_models() {
   }
   std::sort(models.begin(), models.end());
   return models;
+}
+
+double physical_memory() {
+  const auto pages = static_cast<double>(::sysconf(_SC_PHYS_PAGES));
+  return std::max(0.0, pages * static_cast<double>(::sysconf(_SC_PAGESIZE)));
 }
 
 std::string compiler() {

@@ -23,6 +23,9 @@ std::string simd_target();
 // Names of the NVIDIA GPUs that the driver reports.
 std::vector<std::string> gpu_models();
 
+// Bytes of memory; 0 where the system does not say.
+double physical_memory();
+
 // "GNU 12.2.0", "Clang 14.0.6".
 std::string compiler();
 // "Release".

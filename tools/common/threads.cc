@@ -1,6 +1,9 @@
 #include "common/threads.h"
 
 #include <tbb/global_control.h>
+#include <tbb/info.h>
+
+#include <algorithm>
 
 namespace mpfa::tools {
 
@@ -17,8 +20,9 @@ ThreadLimit::ThreadLimit(int threads) {
 ThreadLimit::~ThreadLimit() = default;
 
 int active_threads() {
-  return static_cast<int>(
-      tbb::global_control::active_value(tbb::global_control::max_allowed_parallelism));
+  const size_t limit =
+      tbb::global_control::active_value(tbb::global_control::max_allowed_parallelism);
+  return std::min(static_cast<int>(limit), tbb::info::default_concurrency());
 }
 
 }  // namespace mpfa::tools

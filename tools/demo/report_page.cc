@@ -118,7 +118,8 @@ std::string method_section(const DemoResult& result, const Figures& figures) {
   return "<h2>Memory, accuracy and speed</h2>\n" + figure_html(figures, "errors") +
          "<p>Bytes are K and V per token and KV head. Error is the relative L2 distance, cosine "
          "the cosine similarity; both are means over heads. Means are frozen at the prompt, the "
-         "residual basis comes from the first 128 queries. Emulated methods have no speed.</p>\n" +
+         "residual basis comes from the first 128 queries. Speed is of one layer, the "
+         "fastest of several runs; emulated methods have none.</p>\n" +
          box(method_table(result).html()) + methods_list(result);
 }
 

@@ -135,6 +135,42 @@ TEST(Append, ScaleExtremes) {
   expect_exact(c, spec.describe());
 }
 
+// Quotients that lie exactly between two e4m3 values: dividing by way of a reciprocal would be an
+// ulp off for many of these divisors and round to the wrong side.
+TEST(Append, QuotientsAtTies) {
+  CacheSpec spec;
+  spec.rank = 16;
+  spec.scales = true;
+  spec.stats = 60;
+  spec.kv_heads = 1;
+  spec.stats_index = true;
+  spec.rule = ScaleRule::kPlain;
+  AppendCase c = make_case(spec, kFloat32, spec.stats, false, Values::kActivations, 31);
+  std::mt19937_64 rng(32);
+  const auto odd = [&] { return static_cast<float>(rng() % 2048 * 2 + 1); };
+  const auto tie = [&] { return 1.0f + static_cast<float>(rng() % 8 * 2 + 1) / 16; };
+  for (int64_t row = 0; row < spec.stats; ++row) {
+    c.cu_seqlens[row + 1] = static_cast<int32_t>(row + 1);
+    const int64_t token = spec.stats - 1 - row;  // its sequence uses this row
+    const float v_scale = odd();
+    c.cache.v_scale.set({row, 0}, v_scale);
+    c.cache.k_scale.set({row, 0}, 1.0f);
+    for (int64_t i = 0; i < spec.head_dim; ++i) {
+      // K is 5 and 6, so with scale 1 only the first element has an error, of 1.
+      c.cache.k_mean.set({row, 0, i}, 0.0f);
+      c.k.set({token, 0, i}, i == 0 ? 5.0f : 6.0f);
+      c.v.set({token, 0, i}, v_scale * tie());
+    }
+    for (int64_t j = 0; j < spec.rank; ++j) {
+      const float p_scale = odd();
+      c.cache.residual_scale.set({row, 0, j}, p_scale);
+      c.cache.residual_basis.set({row, 0, j, 0}, p_scale * tie());
+    }
+  }
+  c.compute_expected();
+  expect_exact(c, spec.describe());
+}
+
 TEST(Append, ThreadsChunksAndOrderDoNotMatter) {
   CacheSpec spec;
   spec.kv_heads = 3;

@@ -207,6 +207,22 @@ TEST(Tensor, WrongDeviceIsNamed) {
   EXPECT_NO_THROW((Tensor<float, 1>::from(*source, "lse")));
 }
 
+TEST(Tensor, MisalignedDataIsNamed) {
+  TestTensor t(kFloat32, {4});
+  t->byte_offset = 2;
+  expect_invalid([&] { (void)Tensor<float, 1>::from(*t, "x"); },
+                 {"x", "2 modulo 4", "must be aligned to its elements"});
+}
+
+TEST(Tensor, WrittenElementsMustBeDistinct) {
+  TestTensor t(kFloat32, {3, 4});
+  t.set_strides({0, 1});
+  expect_invalid([&] { check_distinct_elements(*t, "out"); },
+                 {"out", "stride 0 in dimension 0 of size 3", "distinct"});
+  t.set_size(0, 1);
+  check_distinct_elements(*t, "out");
+}
+
 TEST(Tensor, NullDataIsNamed) {
   TestTensor source(kFloat32, {2, 3});
   source->data = nullptr;

@@ -48,7 +48,7 @@ struct HandCase {
   }
   HandCase(const HandCase&) = delete;
 
-  void run() {
+  void run() const {
     attention_reference(out.get(), lse.ptr(), q.get(), view, table.get(), lens.get(), cu.ptr(),
                         params);
   }

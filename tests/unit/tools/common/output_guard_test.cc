@@ -1,0 +1,124 @@
+#include "common/output_guard.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <csignal>
+
+#include "../temp_folder.h"
+#include "io/atomic_file.h"
+#include "mpfa/check.h"
+
+namespace mpfa::tools {
+namespace {
+
+// Death tests run in a process of their own; signals and handlers stay there.
+class OutputGuardDeathTest : public ::testing::Test {
+ protected:
+  OutputGuardDeathTest() { ::testing::FLAGS_gtest_death_test_style = "threadsafe"; }
+};
+
+TEST_F(OutputGuardDeathTest, WithoutAGuardASignalKillsAsUsual) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    EXPECT_EXIT(
+        {
+          install_signal_handlers();
+          std::raise(signal);
+          std::exit(0);
+        },
+        ::testing::KilledBySignal(signal), "");
+  }
+}
+
+TEST_F(OutputGuardDeathTest, InsideAGuardASignalWaits) {
+  EXPECT_EXIT(
+      {
+        install_signal_handlers();
+        {
+          const OutputGuard guard;
+          std::raise(SIGINT);
+          std::fputs("still here\n", stderr);
+        }
+        std::exit(0);
+      },
+      ::testing::KilledBySignal(SIGINT), "still here");
+}
+
+TEST_F(OutputGuardDeathTest, NestedGuardsWaitForTheOuterOne) {
+  EXPECT_EXIT(
+      {
+        install_signal_handlers();
+        const OutputGuard* outer = new OutputGuard;
+        {
+          const OutputGuard inner;
+          std::raise(SIGTERM);
+        }
+        std::fputs("still here\n", stderr);
+        delete outer;
+        std::exit(0);
+      },
+      ::testing::KilledBySignal(SIGTERM), "still here");
+}
+
+TEST_F(OutputGuardDeathTest, AnIgnoredSignalStaysIgnored) {
+  EXPECT_EXIT(
+      {
+        std::signal(SIGHUP, SIG_IGN);  // as nohup does
+        install_signal_handlers();
+        std::raise(SIGHUP);
+        std::exit(5);
+      },
+      ::testing::ExitedWithCode(5), "");
+}
+
+TEST_F(OutputGuardDeathTest, NoTemporaryFileOutlivesTheProgram) {
+  const TempFolder folder;
+  EXPECT_EXIT(
+      {
+        install_signal_handlers();
+        {
+          const OutputGuard guard;
+          internal::AtomicFile file(folder.path("out"));
+          file.write("half of it");
+          std::raise(SIGINT);
+        }
+        std::exit(0);
+      },
+      ::testing::KilledBySignal(SIGINT), "");
+  EXPECT_TRUE(folder.names().empty());
+}
+
+TEST(CheckWritable, LeavesNothingBehind) {
+  const TempFolder folder;
+  check_writable(folder.path("new"));
+  EXPECT_TRUE(folder.names().empty());
+  write_file(folder.path("old"), "kept");
+  check_writable(folder.path("old"));
+  EXPECT_EQ(read_file(folder.path("old")), "kept");
+}
+
+TEST(CheckWritable, SaysSoAtOnce) {
+  const TempFolder folder;
+  EXPECT_THROW(check_writable(folder.path("no/such/folder")), IoError);
+  EXPECT_THROW(check_writable(folder.path()), IoError);
+  EXPECT_THROW(check_writable(""), IoError);
+}
+
+// Opening a FIFO would wait for a reader, and closing it would end the reader's input.
+TEST(CheckWritable, DoesNotTouchPipesAndDevices) {
+  const TempFolder folder;
+  ASSERT_EQ(::mkfifo(folder.path("fifo").c_str(), 0600), 0);
+  check_writable(folder.path("fifo"));
+  check_writable("/dev/null");
+}
+
+TEST(WriteTextFile, ReplacesTheWholeFile) {
+  const TempFolder folder;
+  write_file(folder.path("f"), "an older and longer text");
+  write_text_file(folder.path("f"), "new");
+  EXPECT_EQ(read_file(folder.path("f")), "new");
+  EXPECT_THROW(write_text_file(folder.path("no/f"), "x"), IoError);
+}
+
+}  // namespace
+}  // namespace mpfa::tools

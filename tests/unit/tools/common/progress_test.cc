@@ -1,0 +1,81 @@
+#include "common/progress.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <string>
+#include <thread>
+
+#include "common/terminal.h"
+
+namespace mpfa::tools {
+namespace {
+
+// Puts a pseudo-terminal in the place of standard error.
+class TerminalAsStderr {
+ public:
+  TerminalAsStderr() : master_(::posix_openpt(O_RDWR | O_NOCTTY)), saved_(::dup(STDERR_FILENO)) {
+    ::grantpt(master_);
+    ::unlockpt(master_);
+    const int slave = ::open(::ptsname(master_), O_RDWR | O_NOCTTY);
+    ::dup2(slave, STDERR_FILENO);
+    ::close(slave);
+  }
+  ~TerminalAsStderr() {
+    ::dup2(saved_, STDERR_FILENO);
+    ::close(saved_);
+    ::close(master_);
+  }
+  TerminalAsStderr(const TerminalAsStderr&) = delete;
+  TerminalAsStderr& operator=(const TerminalAsStderr&) = delete;
+
+  // What has been printed; must not be empty, or it waits for ever.
+  std::string read() const {
+    std::string text(4096, '\0');
+    const ssize_t n = ::read(master_, text.data(), text.size());
+    text.resize(n < 0 ? 0 : static_cast<size_t>(n));
+    return text;
+  }
+
+ private:
+  int master_;
+  int saved_;
+};
+
+TEST(Progress, ShowsItselfAfterASecondAndWipesItself) {
+  const TerminalAsStderr terminal;
+  ASSERT_TRUE(is_terminal(stderr));
+  {
+    Progress progress("working", 3);
+    progress.step();
+    progress.set_label("still working");
+    std::this_thread::sleep_for(std::chrono::milliseconds(1100));
+  }
+  const std::string text = terminal.read();
+  EXPECT_EQ(text.find("\rstill working  1/3  1 s"), 0u) << text;
+  EXPECT_EQ(text.back(), '\r');
+  EXPECT_EQ(text.find('\x1b'), std::string::npos);
+  const std::string wiped = text.substr(text.rfind('\r', text.size() - 2) + 1);
+  EXPECT_EQ(wiped.find_first_not_of(" \r"), std::string::npos) << wiped;
+}
+
+TEST(Progress, ShortWorkShowsNothing) {
+  const TerminalAsStderr terminal;
+  { const Progress progress("working"); }
+  std::fputs("marker", stderr);
+  std::fflush(stderr);
+  EXPECT_EQ(terminal.read(), "marker");
+}
+
+TEST(Progress, FinishIsFinal) {
+  Progress progress("working", 1);
+  progress.finish();
+  progress.step();
+  progress.finish();
+}
+
+}  // namespace
+}  // namespace mpfa::tools

@@ -1,0 +1,38 @@
+#include "cli_fixture.h"
+
+namespace mpfa::tools {
+namespace {
+
+class InfoCli : public CliTest {};
+
+TEST_F(InfoCli, PrintsBuildMachineAndKernels) {
+  const std::string out = succeed({"info"}).out;
+  for (const char* part : {"mpfa " MPFA_VERSION "\n", "build  ", "CPU  ", "threads  ", "GPUs  ",
+                           "append_kv", "attention", "CPU back end only"}) {
+    EXPECT_NE(out.find(part), std::string::npos) << part;
+  }
+}
+
+TEST_F(InfoCli, JsonHasTheDocumentedKeys) {
+  succeed({"info", "--json", path("info.json"), "--threads", "1"});
+  const nlohmann::json info = json(path("info.json"));
+  EXPECT_EQ(info["command"], "info");
+  EXPECT_EQ(info["version"], MPFA_VERSION);
+  EXPECT_EQ(info["machine"]["threads"], 1);
+  for (const char* key :
+       {"cpu", "cores", "simd_target", "attention_target", "compiler", "build_type"}) {
+    EXPECT_TRUE(info["machine"].contains(key)) << key;
+  }
+  EXPECT_TRUE(info["gpus"].is_array());
+  EXPECT_EQ(info["gpu_support"], false);
+  size_t available = 0;
+  for (const auto& kernel : info["kernels"]) {
+    EXPECT_NE(kernel["detail"], "") << kernel;  // which target, or why not
+    available += kernel["available"].get<bool>() ? 1 : 0;
+  }
+  EXPECT_GT(available, 0u);
+  EXPECT_LT(available, info["kernels"].size());
+}
+
+}  // namespace
+}  // namespace mpfa::tools

@@ -1,0 +1,74 @@
+// What all commands share: help, exit codes, output that cannot be written.
+#include "cli_fixture.h"
+
+namespace mpfa::tools {
+namespace {
+
+class MainCli : public CliTest {};
+
+const std::vector<std::vector<std::string>> kCommands = {
+    {"demo"},    {"calibrate"},       {"quantize"},        {"attend"},
+    {"compare"}, {"bench", "append"}, {"bench", "decode"}, {"bench", "prefill"},
+    {"info"}};
+
+TEST_F(MainCli, HelpNamesEveryCommand) {
+  const std::string help = succeed({"--help"}).out;
+  for (const auto& command : kCommands) {
+    EXPECT_NE(help.find("\n  " + command[0] + " "), std::string::npos) << command[0];
+  }
+  EXPECT_NE(help.find("Exit codes"), std::string::npos);
+}
+
+TEST_F(MainCli, EveryCommandHasHelpWithExamples) {
+  for (std::vector<std::string> command : kCommands) {
+    std::string name = "mpfa";
+    for (const std::string& word : command) name += " " + word;
+    command.emplace_back("--help");
+    const std::string help = succeed(command).out;
+    EXPECT_NE(help.find("Examples:\n  " + name), std::string::npos) << help;
+    EXPECT_NE(help.find("--json FILE"), std::string::npos) << name;
+    EXPECT_NE(help.find("--threads N"), std::string::npos) << name;
+  }
+}
+
+TEST_F(MainCli, VersionIsOneLine) {
+  EXPECT_EQ(succeed({"--version"}).out, "mpfa " MPFA_VERSION "\n");
+}
+
+TEST_F(MainCli, MistakesOnTheCommandLineExitWith2) {
+  fail(2, {}, {"mpfa: error: ", "subcommand is required", "Try 'mpfa --help'"});
+  fail(2, {"nosuch"}, {"nosuch"});
+  fail(2, {"info", "--nosuch"}, {"mpfa info: error: ", "--nosuch", "Try 'mpfa info --help'"});
+  fail(2, {"bench"}, {"mpfa bench: error: ", "subcommand is required"});
+  fail(2, {"quantize"}, {"input is required"});
+  fail(2, {"info", "--threads", "-1"}, {"--threads", "'-1' must be a whole number, 0 to "});
+  fail(2, {"info", "--threads", "two"}, {"--threads", "'two' must be a whole number"});
+}
+
+TEST_F(MainCli, StandardOutputThatCannotBeWrittenIsAnError) {
+  const ProcessResult result =
+      run_process({"/bin/sh", "-c", std::string("'") + MPFA_CLI + "' info > /dev/full"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_NE(result.err.find("cannot write standard output"), std::string::npos) << result.err;
+}
+
+TEST_F(MainCli, JsonToStandardOutputLeavesNothingElseThere) {
+  const ProcessResult result = mpfa({"info", "--json", "-"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(nlohmann::json::parse(result.out)["command"], "info");
+  EXPECT_NE(result.err.find("kernel"), std::string::npos);
+}
+
+TEST_F(MainCli, JsonThatCannotBeWrittenStopsTheCommandAtOnce) {
+  fail(1, {"info", "--json", path("missing/info.json")}, {"missing/info.json", "No such file"});
+  fail(1, {"info", "--json", folder_.path()}, {folder_.path(), "directory"});
+}
+
+TEST_F(MainCli, NoColourCodesWhereOutputIsNotATerminal) {
+  const std::string out = succeed({"info"}).out;
+  EXPECT_EQ(out.find('\x1b'), std::string::npos);
+  EXPECT_EQ(out.find('\r'), std::string::npos);
+}
+
+}  // namespace
+}  // namespace mpfa::tools
