@@ -16,6 +16,7 @@
 #include "common/errors.h"
 #include "common/machine.h"
 #include "common/progress.h"
+#include "common/require_command.h"
 #include "common/table.h"
 #include "common/threads.h"
 
@@ -210,7 +211,8 @@ void register_mode(CLI::App& bench, BenchMode mode) {
 void register_bench(CLI::App& app) {
   CLI::App* command =
       app.add_subcommand("bench", "Time the cache writer, decode or prefill on given shapes");
-  command->require_subcommand(1);
+  command->require_subcommand(0, 1);
+  command->callback([command] { require_command(*command); });
   command->footer(
       "\nExamples:\n"
       "  mpfa bench decode --shapes 1x32:8x128@32K\n"

@@ -84,10 +84,10 @@ void run_demo(const DemoOptions& options) {
   const std::string json_path = options.report + "/demo.json";
   check_writable(page_path);
 
-  output.print("mpfa demo: {}\n", data);
   Progress progress("measuring layers", static_cast<int64_t>(file.names().size()));
   const DemoResult result = measure_demo(file, progress);
   progress.finish();
+  output.print("mpfa demo: {}\n", data);
   print_tables(output, result, expected);
 
   Json json = demo_json(result, std::filesystem::path(data).filename().string(), expected);

@@ -12,6 +12,7 @@
 #include "commands.h"
 #include "common/errors.h"
 #include "common/output_guard.h"
+#include "common/require_command.h"
 
 namespace mpfa::tools {
 namespace {
@@ -22,7 +23,7 @@ void describe_program(CLI::App& app) {
   app.description("MpFA: attention over a KV cache that takes 2.56 times fewer bytes than BF16.");
   app.set_version_flag("--version", "mpfa " MPFA_VERSION, "Print the version and exit");
   app.get_formatter()->column_width(kHelpColumn);
-  app.require_subcommand(1);
+  app.require_subcommand(0, 1);
   app.footer(
       "Start with:  mpfa demo\n"
       "Help on a command:  mpfa COMMAND --help\n\n"
@@ -64,6 +65,7 @@ int run(int argc, char** argv) {
   describe_program(app);
   try {
     app.parse(argc, argv);
+    require_command(app);
     return finish(app);
   } catch (const CLI::Success& success) {  // --help, --version
     app.exit(success);

@@ -192,7 +192,7 @@ TEST_F(AttendCli, MistakesAreNamed) {
   const std::string out = path("out");
   fail(2, {"attend", path("cache"), "-o", out}, {"is a cache", "queries"});
   fail(2, {"attend", path("cache"), path("in"), "-o", out, "--page-size", "32"}, {"--page-size"});
-  fail(1, {"attend", path("in"), path("in"), "-o", out}, {"in", "k_codes"});
+  fail(1, {"attend", path("in"), path("in"), "-o", out}, {"in'", "not a cache"});
   fail(1, {"attend", path("cache"), path("none"), "-o", out}, {"none", "No such file"});
   fail(1, {"attend", path("cache"), path("in"), "-o", out, "--q-rows", "150:"}, {"'150:'", "150"});
   fail(1, {"attend", path("cache"), path("in"), "-o", out, "--sinks", "nosuch"}, {"'nosuch'"});

@@ -9,14 +9,14 @@ namespace {
 class CompareCli : public CliTest {};
 
 TEST_F(CompareCli, JsonHoldsEveryHeadAndItsSummary) {
-  QkvFile().add_layer("a", 4, 2, 40, 64).add_layer("b", 2, 2, 40, 32).write(path("in"));
+  QkvFile().add_layer("a", 4, 2, 40, 64).add_layer("b", 2, 2, 40, 128).write(path("in"));
   succeed({"compare", path("in"), "--json", path("out.json")});
   const nlohmann::json result = json(path("out.json"));
   EXPECT_EQ(result["command"], "compare");
   EXPECT_EQ(result["causal"], true);
   ASSERT_EQ(result["layers"].size(), 2u);
   EXPECT_EQ(result["layers"][0]["group_size"], 2);
-  EXPECT_EQ(result["layers"][1]["head_dim"], 32);
+  EXPECT_EQ(result["layers"][1]["head_dim"], 128);
   for (const auto& policy : result["layers"][0]["policies"]) {
     const auto errors = policy["relative_l2"].get<std::vector<double>>();
     ASSERT_EQ(errors.size(), 4u);

@@ -36,10 +36,11 @@ TEST_F(MainCli, VersionIsOneLine) {
 }
 
 TEST_F(MainCli, MistakesOnTheCommandLineExitWith2) {
-  fail(2, {}, {"mpfa: error: ", "subcommand is required", "Try 'mpfa --help'"});
+  fail(2, {}, {"mpfa: error: ", "must be one of demo, calibrate", "Try 'mpfa --help'"});
   fail(2, {"nosuch"}, {"nosuch"});
   fail(2, {"info", "--nosuch"}, {"mpfa info: error: ", "--nosuch", "Try 'mpfa info --help'"});
-  fail(2, {"bench"}, {"mpfa bench: error: ", "subcommand is required"});
+  fail(2, {"bench"}, {"mpfa bench: error: ", "must be one of append, decode, prefill"});
+  fail(2, {"bench", "nosuch"}, {"nosuch"});
   fail(2, {"quantize"}, {"input is required"});
   fail(2, {"info", "--threads", "-1"}, {"--threads", "'-1' must be a whole number, 0 to "});
   fail(2, {"info", "--threads", "two"}, {"--threads", "'two' must be a whole number"});
