@@ -70,11 +70,11 @@ check_release() {
   # shellcheck source=/dev/null
   [[ -r /etc/os-release ]] && release=$(. /etc/os-release && printf '%s %s' "$ID" "${VERSION_ID:-}")
   case $release in
-    'debian 12' | 'ubuntu 24.04') ;;
+    'debian 12') ;;
     'debian 11' | 'debian 10' | 'ubuntu 20.04' | 'ubuntu 22.04')
       fail "$release is too old: MpFA needs g++ 12, CMake 3.25, Highway 1.0.3 and Python 3.11." \
-        "Debian 12 or Ubuntu 24.04, or a container of one of them, has all of these." ;;
-    *) say "note: $release is not one of the tested systems (Debian 12, Ubuntu 24.04); trying." ;;
+        "Debian 12, or a container of it, has all of these." ;;
+    *) say "note: MpFA is tested on Debian 12; trying on $release." ;;
   esac
 }
 
@@ -100,7 +100,7 @@ install_packages() {
   logged apt update || say "note: apt-get update failed; trying with the package lists at hand"
   logged apt install -y --no-install-recommends "$@" ||
     fail "apt could not install what is needed: $*" \
-      "The lint and sanitizer tools are of LLVM 14, which Debian 12 and Ubuntu 24.04 have."
+      "The lint and sanitizer tools are those of LLVM 14, which Debian 12 has."
   check_minimum_versions
 }
 

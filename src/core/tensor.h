@@ -115,17 +115,25 @@ class Tensor {
 void check_size(const DLTensor& tensor, std::string_view name, int dim, int64_t expected,
                 std::string_view why);
 
-// Calls fn(Tensor<const Bf16 | const Fp16 | const float, Rank>) by the tensor's run-time type.
+// Calls fn(Bf16{} | Fp16{} | float{}): the argument's type is the run-time type's.
+template <typename Fn>
+decltype(auto) visit_float_type(FloatType type, Fn&& fn) {
+  switch (type) {
+    case FloatType::kBf16:
+      return fn(Bf16{});
+    case FloatType::kFp16:
+      return fn(Fp16{});
+    default:
+      return fn(float{});
+  }
+}
+
+// Calls fn(Tensor<Bf16 | Fp16 | float, Rank>) by the tensor's run-time type.
 template <int Rank, typename Fn>
 decltype(auto) visit_float_tensor(const DLTensor& tensor, std::string_view name, Fn&& fn) {
-  switch (float_type(tensor, name)) {
-    case FloatType::kBf16:
-      return fn(Tensor<Bf16, Rank>::untyped(tensor, name));
-    case FloatType::kFp16:
-      return fn(Tensor<Fp16, Rank>::untyped(tensor, name));
-    default:
-      return fn(Tensor<float, Rank>::untyped(tensor, name));
-  }
+  return visit_float_type(float_type(tensor, name), [&](auto element) -> decltype(auto) {
+    return fn(Tensor<decltype(element), Rank>::untyped(tensor, name));
+  });
 }
 
 inline float to_float(Bf16 x) { return bf16_to_float(x); }

@@ -299,14 +299,8 @@ void append_typed(const AppendConfig& config, const AppendRow* rows, int64_t cou
 
 void append_rows_on_target(const AppendConfig& config, FloatType type, const AppendRow* rows,
                            int64_t count) {
-  switch (type) {
-    case FloatType::kBf16:
-      return append_typed<Bf16>(config, rows, count);
-    case FloatType::kFp16:
-      return append_typed<Fp16>(config, rows, count);
-    default:
-      return append_typed<float>(config, rows, count);
-  }
+  visit_float_type(type,
+                   [&](auto element) { append_typed<decltype(element)>(config, rows, count); });
 }
 
 }  // namespace

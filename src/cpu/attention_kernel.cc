@@ -41,21 +41,12 @@ HWY_INLINE float dot(const float* HWY_RESTRICT a, const float* HWY_RESTRICT b, i
 HWY_INLINE void load_activation(const ActivationTensor& x, int64_t row, int64_t head, int d,
                                 float* HWY_RESTRICT out) {
   const std::byte* p = x.at(row, head);
-  const auto convert = [&](auto element) {
-    decltype(element) value;
+  visit_float_type(x.type, [&](auto value) {
     for (int i = 0; i < d; ++i) {
       std::memcpy(&value, p + i * sizeof(value), sizeof(value));
       out[i] = to_float(value);
     }
-  };
-  switch (x.type) {
-    case FloatType::kBf16:
-      return convert(Bf16{});
-    case FloatType::kFp16:
-      return convert(Fp16{});
-    default:
-      return convert(float{});
-  }
+  });
 }
 
 // The power of two that brings the largest |x| into [1, 2), so that no score can overflow FP32; 1
@@ -370,20 +361,12 @@ HWY_INLINE void attend_tile(const ItemContext& c, int64_t begin, Scratch& scratc
 
 // out[i] = o[i] * factor in the output's type.
 HWY_INLINE void store_output(const float* o, float factor, int d, FloatType type, std::byte* out) {
-  const auto convert = [&](auto element) {
+  visit_float_type(type, [&](auto value) {
     for (int i = 0; i < d; ++i) {
-      const auto value = from_float<decltype(element)>(o[i] * factor);
+      value = from_float<decltype(value)>(o[i] * factor);
       std::memcpy(out + i * sizeof(value), &value, sizeof(value));
     }
-  };
-  switch (type) {
-    case FloatType::kBf16:
-      return convert(Bf16{});
-    case FloatType::kFp16:
-      return convert(Fp16{});
-    default:
-      return convert(float{});
-  }
+  });
 }
 
 // out = O / l and LSE, the sink logit joining the denominator (docs/spec.md, section 3).

@@ -18,32 +18,17 @@ struct State {
 };
 
 float load_float(const std::byte* p, FloatType type, int64_t i) {
-  const auto load = [&](auto element) {
-    std::memcpy(&element, p + i * static_cast<int64_t>(sizeof(element)), sizeof(element));
-    return to_float(element);
-  };
-  switch (type) {
-    case FloatType::kBf16:
-      return load(Bf16{});
-    case FloatType::kFp16:
-      return load(Fp16{});
-    default:
-      return load(float{});
-  }
+  return visit_float_type(type, [&](auto value) {
+    std::memcpy(&value, p + i * static_cast<int64_t>(sizeof(value)), sizeof(value));
+    return to_float(value);
+  });
 }
 
 void store_float(std::byte* p, FloatType type, int64_t i, float x) {
-  const auto store = [&](auto value) {
+  visit_float_type(type, [&](auto value) {
+    value = from_float<decltype(value)>(x);
     std::memcpy(p + i * static_cast<int64_t>(sizeof(value)), &value, sizeof(value));
-  };
-  switch (type) {
-    case FloatType::kBf16:
-      return store(bf16_from_float(x));
-    case FloatType::kFp16:
-      return store(fp16_from_float(x));
-    default:
-      return store(x);
-  }
+  });
 }
 
 // One row and head. All inputs are read before anything is written, so out and lse may be one of

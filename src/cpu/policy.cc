@@ -246,14 +246,8 @@ void attend_row(const Row& row, float* out) {
 }
 
 float round_output(FloatType type, float x) {
-  switch (type) {
-    case FloatType::kBf16:
-      return bf16_to_float(bf16_from_float(x));
-    case FloatType::kFp16:
-      return fp16_to_float(fp16_from_float(x));
-    default:
-      return x;
-  }
+  return visit_float_type(type,
+                          [&](auto element) { return to_float(from_float<decltype(element)>(x)); });
 }
 
 std::vector<float> policy_output(const Policy& policy, const Problem& problem,

@@ -24,14 +24,9 @@ double RealTensor::load(int64_t i, int64_t j, int64_t k) const {
   const std::byte* data = data_of(*tensor_);
   const int64_t at = offset(i, j, k);
   if (fp64_) return reinterpret_cast<const double*>(data)[at];
-  switch (type_) {
-    case FloatType::kBf16:
-      return to_float(reinterpret_cast<const Bf16*>(data)[at]);
-    case FloatType::kFp16:
-      return to_float(reinterpret_cast<const Fp16*>(data)[at]);
-    default:
-      return reinterpret_cast<const float*>(data)[at];
-  }
+  return visit_float_type(type_, [&](auto element) -> double {
+    return to_float(reinterpret_cast<const decltype(element)*>(data)[at]);
+  });
 }
 
 void RealTensor::store(double value, int64_t i, int64_t j, int64_t k) const {
@@ -42,16 +37,9 @@ void RealTensor::store(double value, int64_t i, int64_t j, int64_t k) const {
     return;
   }
   const auto rounded = static_cast<float>(value);
-  switch (type_) {
-    case FloatType::kBf16:
-      reinterpret_cast<Bf16*>(data)[at] = from_float<Bf16>(rounded);
-      return;
-    case FloatType::kFp16:
-      reinterpret_cast<Fp16*>(data)[at] = from_float<Fp16>(rounded);
-      return;
-    default:
-      reinterpret_cast<float*>(data)[at] = rounded;
-  }
+  visit_float_type(type_, [&](auto element) {
+    reinterpret_cast<decltype(element)*>(data)[at] = from_float<decltype(element)>(rounded);
+  });
 }
 
 }  // namespace mpfa::internal

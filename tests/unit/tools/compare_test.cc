@@ -34,7 +34,8 @@ TEST_F(CompareCli, JsonHoldsEveryHeadAndItsSummary) {
 TEST_F(CompareCli, RealDataRanksTheAssignments) {
   succeed({"compare", real_data(), "--json", path("out.json"), "--policy",
            "bf16_bf16,default,search,mpfa,nvfp4_fp8_direct"});
-  for (const auto& layer : json(path("out.json"))["layers"]) {
+  const nlohmann::json result = json(path("out.json"));
+  for (const auto& layer : result["layers"]) {
     std::map<std::string, double> error;
     for (const auto& policy : layer["policies"]) {
       error[policy["policy"]] = policy["mean_relative_l2"];
@@ -79,7 +80,8 @@ TEST_F(CompareCli, HelpListsEveryPolicy) {
   QkvFile().add_layer("", 2, 1, 32, 64).write(path("in"));
   succeed({"compare", path("in"), "--json", path("out.json")});
   const std::string help = succeed({"compare", "--help"}).out;
-  for (const auto& policy : json(path("out.json"))["layers"][0]["policies"]) {
+  const nlohmann::json result = json(path("out.json"));
+  for (const auto& policy : result["layers"][0]["policies"]) {
     EXPECT_NE(help.find("\n  " + policy["policy"].get<std::string>() + " "), std::string::npos);
   }
 }
