@@ -49,10 +49,10 @@ check() {
 }
 
 # The ThreadSanitizer build understands oneTBB's tasks only through one header (see
-# scripts/tsan_ignorelist.txt). Limits and queries of threads run no tasks.
+# scripts/tsan_ignorelist.txt). Limits, arenas and queries of threads run no tasks of their own.
 one_way_to_threads() {
   ! grep -nE '#include [<"](oneapi/)?tbb' "${cpp[@]}" /dev/null |
-    grep -vE '^src/core/parallel\.h:|tbb/(global_control|info)\.h'
+    grep -vE '^src/core/parallel\.h:|tbb/(global_control|info|task_arena)\.h'
 }
 
 check "clang-format, ${#cpp[@]} files" 'mend with: make format' \

@@ -15,6 +15,20 @@
 
 namespace mpfa::internal {
 
+// A task's place in the order; left behind by an exception too.
+class TaskOrder {
+ public:
+  explicit TaskOrder(std::atomic<int>& order) : order_(order) {
+    order_.load(std::memory_order_acquire);
+  }
+  ~TaskOrder() { order_.fetch_add(1, std::memory_order_release); }
+  TaskOrder(const TaskOrder&) = delete;
+  TaskOrder& operator=(const TaskOrder&) = delete;
+
+ private:
+  std::atomic<int>& order_;
+};
+
 // Calls fn(begin, end) for consecutive stretches of [0, count), each of at most `grain` indices.
 // Where the stretches fall may differ from run to run: a result must not depend on it.
 template <typename Fn>
@@ -29,9 +43,8 @@ void parallel_for_ranges(int64_t count, int64_t grain, const Fn& fn) {
   tbb::parallel_for(
       tbb::blocked_range<int64_t>(0, count, grain),
       [&](const tbb::blocked_range<int64_t>& range) {
-        order.load(std::memory_order_acquire);
+        const TaskOrder task(order);
         fn(range.begin(), range.end());
-        order.fetch_add(1, std::memory_order_release);
       },
       tbb::simple_partitioner());
   order.load(std::memory_order_acquire);

@@ -11,9 +11,9 @@
 namespace mpfa::internal {
 
 // Tokens of one tile. Unpacked K and V of a tile (16 KB each in BF16) stay in the first two caches.
-inline constexpr int kTileTokens = 64;
-inline constexpr int kMaxHeadDim = 128;
-inline constexpr int kMaxResidualRank = 16;
+inline constexpr int64_t kTileTokens = 64;
+inline constexpr int64_t kMaxHeadDim = 128;
+inline constexpr int64_t kMaxResidualRank = 16;
 inline constexpr float kLog2E = 1.44269504088896340736f;
 
 // A thread's working memory; grows to the largest item it has met.

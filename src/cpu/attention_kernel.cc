@@ -25,7 +25,7 @@ namespace mpfa::internal::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 // Where a tile's cache rows lie: 16 tokens never leave a page.
-inline constexpr int kGroupTokens = 16;
+inline constexpr int64_t kGroupTokens = 16;
 
 // ---- query rows ---------------------------------------------------------------------------------
 
@@ -41,12 +41,24 @@ HWY_INLINE float dot(const float* HWY_RESTRICT a, const float* HWY_RESTRICT b, i
 HWY_INLINE void load_activation(const ActivationTensor& x, int64_t row, int64_t head, int d,
                                 float* HWY_RESTRICT out) {
   const std::byte* p = x.at(row, head);
-  visit_float_type(x.type, [&](auto value) {
-    for (int i = 0; i < d; ++i) {
-      std::memcpy(&value, p + i * sizeof(value), sizeof(value));
-      out[i] = to_float(value);
+  const DF df;
+  const DU du;
+  const hn::Rebind<uint16_t, DF> d16;
+  if (x.type == FloatType::kFp32) {
+    std::memcpy(out, p, d * sizeof(float));
+    return;
+  }
+  HWY_ALIGN uint16_t bits[kMaxHeadDim];
+  std::memcpy(bits, p, d * sizeof(uint16_t));
+  for (int i = 0; i < d; i += kLanes) {
+    const auto half = hn::Load(d16, bits + i);
+    if (x.type == FloatType::kBf16) {
+      hn::Store(hn::BitCast(df, hn::ShiftLeft<16>(hn::PromoteTo(du, half))), df, out + i);
+    } else {
+      const hn::Rebind<hwy::float16_t, DF> d_half;
+      hn::Store(hn::PromoteTo(df, hn::BitCast(d_half, half)), df, out + i);
     }
-  });
+  }
 }
 
 // The power of two that brings the largest |x| into [1, 2), so that no score can overflow FP32; 1
@@ -65,14 +77,32 @@ HWY_INLINE float saturate(double x) {
   return static_cast<float>(std::min(x, kMax));
 }
 
-// One float as `terms` BF16 numbers that add up to it (exactly for BF16 and FP16 inputs).
-HWY_INLINE void store_bf16_terms(const float* x, int n, int terms, uint16_t* out, int term_stride) {
-  for (int i = 0; i < n; ++i) {
-    float rest = x[i];
+// Round to nearest even, in the upper half of each lane; the lower half is zero. A NaN stays a NaN.
+HWY_INLINE VU round_to_bf16(VF x) {
+  const DU du;
+  const VU bits = hn::BitCast(du, x);
+  const VU odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1));
+  const VU rounded = hn::Add(bits, hn::Add(odd, hn::Set(du, 0x7FFFu)));
+  const VU quiet = hn::Or(bits, hn::Set(du, 0x00400000u));
+  const VU result = hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(x)), quiet, rounded);
+  return hn::And(result, hn::Set(du, 0xFFFF0000u));
+}
+
+// Floats as `terms` BF16 numbers each that add up to them (exactly for BF16 and FP16 inputs). `n`
+// is a multiple of 4; x has room for whole vectors.
+HWY_INLINE void store_bf16_terms(const float* HWY_RESTRICT x, int n, int terms,
+                                 uint16_t* HWY_RESTRICT out, int64_t term_stride) {
+  const DF df;
+  const hn::Rebind<uint16_t, DU> d16;
+  HWY_ALIGN uint16_t term[kLanes];
+  for (int i = 0; i < n; i += kLanes) {
+    const size_t bytes = std::min<int64_t>(kLanes, n - i) * sizeof(uint16_t);
+    VF rest = hn::Load(df, x + i);
     for (int t = 0; t < terms; ++t) {
-      const Bf16 term = bf16_from_float(rest);
-      out[t * term_stride + i] = term.bits;
-      rest -= bf16_to_float(term);
+      const VU rounded = round_to_bf16(rest);
+      hn::Store(hn::TruncateTo(d16, hn::ShiftRight<16>(rounded)), d16, term);
+      std::memcpy(out + t * term_stride + i, term, bytes);
+      rest = hn::Sub(rest, hn::BitCast(df, rounded));
     }
   }
 }
@@ -88,7 +118,7 @@ HWY_INLINE void store_query_words(const ItemContext& c, const float* q, const fl
   if constexpr (Dot::kPerWord == 2) {
     auto* out = reinterpret_cast<uint16_t*>(words);
     store_bf16_terms(q, d, c.q_terms, out, d);
-    store_bf16_terms(coefficients, r, kResidualTerms, out + c.q_terms * d, r);
+    store_bf16_terms(coefficients, r, kResidualTerms, out + int64_t{c.q_terms} * d, r);
   } else {
     std::memcpy(words, q, d * sizeof(float));
     std::memcpy(words + d, coefficients, r * sizeof(float));
@@ -360,10 +390,21 @@ HWY_INLINE void attend_tile(const ItemContext& c, int64_t begin, Scratch& scratc
 // --------------------------------------------------------------------------------------
 
 // out[i] = o[i] * factor in the output's type.
-HWY_INLINE void store_output(const float* o, float factor, int d, FloatType type, std::byte* out) {
+HWY_INLINE void store_output(const float* HWY_RESTRICT o, float factor, int d, FloatType type,
+                             std::byte* HWY_RESTRICT out) {
+  const DF df;
+  const VF scale = hn::Set(df, factor);
+  HWY_ALIGN float row[kMaxHeadDim];
+  for (int i = 0; i < d; i += kLanes) hn::Store(hn::Mul(hn::Load(df, o + i), scale), df, row + i);
+  if (type == FloatType::kBf16) {
+    HWY_ALIGN uint16_t bits[kMaxHeadDim];
+    store_bf16_terms(row, d, 1, bits, d);
+    std::memcpy(out, bits, d * sizeof(uint16_t));
+    return;
+  }
   visit_float_type(type, [&](auto value) {
     for (int i = 0; i < d; ++i) {
-      value = from_float<decltype(value)>(o[i] * factor);
+      value = from_float<decltype(value)>(row[i]);
       std::memcpy(out + i * sizeof(value), &value, sizeof(value));
     }
   });

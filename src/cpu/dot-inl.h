@@ -26,13 +26,13 @@ using DF = hn::ScalableTag<float>;
 using DU = hn::ScalableTag<uint32_t>;
 using VF = hn::Vec<DF>;
 using VU = hn::Vec<DU>;
-inline constexpr int kLanes = HWY_MAX_BYTES / 4;
+inline constexpr int64_t kLanes = HWY_MAX_BYTES / 4;
 
 // Register blocking: kMaxRows * kColumnVectors accumulators, plus operands, fill the register file
 // (32 registers with AVX-512, 16 before).
 inline constexpr int kMaxRows = 6;
 inline constexpr int kColumnVectors = kLanes == 16 ? 4 : 2;
-inline constexpr int kColumns = kColumnVectors * kLanes;
+inline constexpr int64_t kColumns = kColumnVectors * kLanes;
 
 struct Fp32Dot {
   static constexpr int kPerWord = 1;

@@ -23,14 +23,16 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 inline constexpr float kNegativeInfinity = -std::numeric_limits<float>::infinity();
 
-// 2^x for x <= 0, relative error below 2e-7; 0 below -126; a NaN stays a NaN.
+// 2^x for x <= 0, relative error below 2e-7 down to 2^-126, then fading out to 0 at -127 and below;
+// a NaN stays a NaN.
 HWY_INLINE VF exp2_nonpositive(VF x) {
   const DF df;
-  const hn::RebindToSigned<DF> di;
-  // The second operand is what x86's maximum returns where one is a NaN.
+  const DU du;
   const VF clamped = hn::Max(hn::Set(df, -127.0f), x);
-  const VF n = hn::Round(clamped);
-  const VF f = hn::Sub(clamped, n);  // in [-0.5, 0.5]
+  // Adding 1.5 * 2^23 leaves the nearest integer in the sum's low bits.
+  const VF magic = hn::Set(df, 12582912.0f);
+  const VF sum = hn::Add(clamped, magic);
+  const VF f = hn::Sub(clamped, hn::Sub(sum, magic));  // in [-0.5, 0.5]; not negative at -127
   // Minimax polynomial of 2^f on that interval.
   VF p = hn::Set(df, 1.3264709e-3f);
   p = hn::MulAdd(p, f, hn::Set(df, 9.6715111e-3f));
@@ -38,9 +40,9 @@ HWY_INLINE VF exp2_nonpositive(VF x) {
   p = hn::MulAdd(p, f, hn::Set(df, 2.4022242e-1f));
   p = hn::MulAdd(p, f, hn::Set(df, 6.9314700e-1f));
   p = hn::MulAdd(p, f, hn::Set(df, 1.0f));
-  const auto exponent = hn::ShiftLeft<23>(hn::ConvertTo(di, n));
-  const VF scaled = hn::BitCast(df, hn::Add(hn::BitCast(di, p), exponent));
-  const VF result = hn::IfThenZeroElse(hn::Lt(x, hn::Set(df, -126.0f)), scaled);
+  // Adding to the exponent field cannot borrow from the sign; 1 * 2^-127 becomes the bits of 0.
+  const VU exponent = hn::ShiftLeft<23>(hn::BitCast(du, sum));
+  const VF result = hn::BitCast(df, hn::Add(hn::BitCast(du, p), exponent));
   return hn::IfThenElse(hn::IsNaN(x), x, result);
 }
 

@@ -87,7 +87,7 @@ void run_seed(uint32_t seed) {
 TEST(AttentionFuzz, MatchesReference) {
   const char* seconds = std::getenv("MPFA_FUZZ_SECONDS");
   const auto end = std::chrono::steady_clock::now() +
-                   std::chrono::seconds(seconds == nullptr ? 0 : std::atoi(seconds));
+                   std::chrono::seconds(seconds == nullptr ? 0 : std::strtol(seconds, nullptr, 10));
   for (uint32_t seed = 1; seed <= kFixedSeeds || std::chrono::steady_clock::now() < end; ++seed) {
     run_seed(seed);
     if (::testing::Test::HasFatalFailure()) return;
