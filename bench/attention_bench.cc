@@ -130,9 +130,7 @@ void decode(benchmark::State& state) {
       state.range(0), 1, state.range(1), state.range(2), state.range(3), state.range(4),
       state.range(5)};
   Problem problem(s);
-  for (auto _ : state) {  // NOLINT(clang-analyzer-deadcode.DeadStores): the library's idiom
-    problem.run();
-  }
+  for (auto _ : state) problem.run();
   const double tokens = static_cast<double>(s.batch_size * s.seqlen_k * s.num_kv_heads);
   const double bytes =
       tokens * (static_cast<double>(s.head_dim) * 25 / 16 + static_cast<double>(s.residual_rank));
@@ -149,9 +147,7 @@ void prefill(benchmark::State& state) {
                         state.range(3),
                         state.range(4)};
   Problem problem(s);
-  for (auto _ : state) {  // NOLINT(clang-analyzer-deadcode.DeadStores): the library's idiom
-    problem.run();
-  }
+  for (auto _ : state) problem.run();
   const double pairs = 0.5 * static_cast<double>(s.seqlen_q) * static_cast<double>(s.seqlen_q + 1);
   state.counters["flops"] =
       benchmark::Counter(4.0 * pairs * static_cast<double>(s.head_dim * s.num_q_heads),
