@@ -202,6 +202,7 @@ void run_compare(const CompareOptions& options) {
   const std::vector<std::string> names = choose_layers(file, options.layers);
 
   std::vector<LayerResult> layers;
+  layers.reserve(names.size());
   Progress progress("comparing", static_cast<int64_t>(names.size()));
   for (const std::string& name : names) {
     layers.push_back(compare_layer(file, name, policies, options, progress));

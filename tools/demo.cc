@@ -38,7 +38,7 @@ python3. Without it the report has the tables only.
 
 Examples:
   mpfa demo
-  mpfa demo --report /tmp/mpfa --json demo.json
+  mpfa demo --report results --json demo.json
   mpfa demo --data my_model_qkv.safetensors
 )";
 

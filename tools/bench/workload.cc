@@ -191,7 +191,8 @@ double Workload::cache_bytes() const {
 double Workload::input_bytes() const {
   const double elements = static_cast<double>(shape_.batch_size * shape_.length) *
                           static_cast<double>(shape_.num_kv_heads * shape_.head_dim);
-  return 2.0 * elements * (dtype_from_name(options_.dtype).bits / 8);
+  const int bytes = dtype_from_name(options_.dtype).bits / 8;
+  return 2.0 * elements * bytes;
 }
 
 // Two products of d multiplications and additions for every visible pair of query and key.

@@ -106,23 +106,23 @@ Layer first_tokens(const Layer& layer, int64_t tokens) {
   return result;
 }
 
-SequenceCache make_cache(const Layer& whole, const CacheOptions& options) {
-  check_cache_head_dim(whole);
-  const Layer layer = first_tokens(whole, options.tokens);
+SequenceCache make_cache(const Layer& layer, const CacheOptions& options) {
+  check_cache_head_dim(layer);
+  const Layer used = first_tokens(layer, options.tokens);
   SequenceCacheConfig config;
-  config.capacity = layer.k.size(0);
+  config.capacity = used.k.size(0);
   config.page_size = options.page_size;
-  config.num_kv_heads = layer.k.size(1);
-  config.num_q_heads = layer.q.rank() > 0 ? layer.q.size(1) : 0;
-  config.head_dim = layer.k.size(2);
+  config.num_kv_heads = used.k.size(1);
+  config.num_q_heads = used.q.rank() > 0 ? used.q.size(1) : 0;
+  config.head_dim = used.k.size(2);
   config.residual_rank = options.residual_rank;
   config.first_key = !options.no_first_key;
   config.delta_s = options.delta_s;
   config.scale_rule = scale_rule_from_name(options.scale_rule);
-  const LayerStats stats = find_stats(layer, options, config);
-  return with_context(layer.where, [&] {
+  const LayerStats stats = find_stats(used, options, config);
+  return with_context(used.where, [&] {
     SequenceCache cache(config, stats);
-    cache.append(layer.k, layer.v);
+    cache.append(used.k, used.v);
     return cache;
   });
 }

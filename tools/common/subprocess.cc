@@ -13,8 +13,6 @@
 #include "io/quote.h"
 #include "mpfa/check.h"
 
-extern char** environ;
-
 namespace mpfa::tools {
 namespace {
 
@@ -46,6 +44,7 @@ class Pipe {
 
 pid_t spawn(const std::vector<std::string>& argv, int out, int err) {
   std::vector<char*> arguments;
+  arguments.reserve(argv.size() + 1);
   for (const std::string& argument : argv) arguments.push_back(const_cast<char*>(argument.c_str()));
   arguments.push_back(nullptr);
   posix_spawn_file_actions_t actions;

@@ -8,13 +8,14 @@
 namespace mpfa::tools {
 
 struct ThreadLimit::Impl {
+  explicit Impl(int threads)
+      : control(tbb::global_control::max_allowed_parallelism, static_cast<size_t>(threads)) {}
+
   tbb::global_control control;
 };
 
 ThreadLimit::ThreadLimit(int threads) {
-  if (threads <= 0) return;
-  impl_ = std::unique_ptr<Impl>(new Impl{tbb::global_control(
-      tbb::global_control::max_allowed_parallelism, static_cast<size_t>(threads))});
+  if (threads > 0) impl_ = std::make_unique<Impl>(threads);
 }
 
 ThreadLimit::~ThreadLimit() = default;

@@ -1,10 +1,10 @@
-// The channel of K that shows best what centring does.
+#include "demo/channel.h"
+
 #include <algorithm>
 #include <cmath>
 #include <span>
 
 #include "core/tensor.h"
-#include "demo/measure.h"
 #include "mpfa/formats.h"
 
 namespace mpfa::tools {

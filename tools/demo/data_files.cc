@@ -52,7 +52,7 @@ std::string find(const fs::path& source_path) {
 
 std::string find_demo_data() {
   const fs::path source_path = fs::path("data") / kDemoDataName;
-  const std::string found = find(source_path);
+  std::string found = find(source_path);
   if (!found.empty()) return found;
   std::string places;
   for (const fs::path& candidate : candidates(source_path)) {

@@ -171,8 +171,6 @@ void check_same_shape(const LayerFile& file, const DemoShape& a, const DemoShape
                             file.reader().path()));
 }
 
-}  // namespace
-
 DemoShape demo_shape(const Layer& layer) {
   check_cache_head_dim(layer);
   DemoShape shape;
@@ -247,6 +245,8 @@ std::vector<double> measure_table(const Layer& layer) {
   });
   return errors;
 }
+
+}  // namespace
 
 std::vector<DemoScore> DemoResult::means() const {
   std::vector<DemoScore> means(methods.size());

@@ -8,6 +8,7 @@
 #include "common/layer_file.h"
 #include "common/progress.h"
 #include "cpu/policy.h"
+#include "demo/channel.h"
 
 namespace mpfa::tools {
 
@@ -56,18 +57,6 @@ struct DemoTableRow {
   double measured = 0.0;
 };
 
-// The strongest constant channel of K: the values of all prompt tokens.
-struct DemoChannel {
-  std::string layer;
-  int64_t kv_head = 0;
-  int64_t channel = 0;
-  double strength = 0.0;  // |mean| / deviation
-  std::vector<float> before;
-  std::vector<float> after;   // centred
-  float scale_before = 0.0f;  // median NVFP4 scale of the channel's blocks
-  float scale_after = 0.0f;
-};
-
 struct DemoResult {
   DemoShape shape;
   std::vector<DemoMethod> methods;
@@ -79,13 +68,5 @@ struct DemoResult {
 
 // Throws Error naming the file where its layers differ in shape or are too short.
 DemoResult measure_demo(const LayerFile& file, Progress& progress);
-
-// The same for one layer; measure_demo's parts, for tests.
-DemoShape demo_shape(const Layer& layer);
-std::vector<DemoMethod> demo_methods(const DemoShape& shape);
-DemoLayer measure_layer(const Layer& layer, const DemoShape& shape,
-                        const std::vector<DemoMethod>& methods);
-std::vector<double> measure_table(const Layer& layer);
-DemoChannel strongest_channel(const Layer& layer, int64_t prompt);
 
 }  // namespace mpfa::tools

@@ -48,7 +48,7 @@ TEST_F(BenchCli, RatesFollowFromTheMedian) {
   EXPECT_NEAR(decode["gflops"].get<double>() * median * 1e9, 4.0 * 2 * 4 * 64 * 100, 1e-3);
   const auto prefill = run("prefill")["results"][1];
   EXPECT_NEAR(prefill["gflops"].get<double>() * prefill["median_s"].get<double>() * 1e9,
-              4.0 * 3 * 128 * (40 * 41 / 2), 1e-3);
+              4.0 * 3 * 128 * 820, 1e-3);  // 40 * 41 / 2 pairs
   const auto append = run("append", {"--dtype", "fp32", "--delta-s"})["results"][0];
   EXPECT_EQ(append["input_bytes"], 2.0 * 2 * 100 * 2 * 64 * 4);
   EXPECT_EQ(append["cache_bytes"], 2 * 100 * 2 * (108.0 + 4));

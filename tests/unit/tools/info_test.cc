@@ -7,8 +7,8 @@ class InfoCli : public CliTest {};
 
 TEST_F(InfoCli, PrintsBuildMachineAndKernels) {
   const std::string out = succeed({"info"}).out;
-  for (const char* part : {"mpfa " MPFA_VERSION "\n", "build  ", "CPU  ", "threads  ", "GPUs  ",
-                           "append_kv", "attention", "CPU back end only"}) {
+  for (const char* part : {"mpfa 0.", "build  ", "CPU  ", "threads  ", "GPUs  ", "append_kv",
+                           "attention", "CPU back end only"}) {
     EXPECT_NE(out.find(part), std::string::npos) << part;
   }
 }
