@@ -40,7 +40,8 @@ struct RowState {
 inline constexpr float kVUnit = 0x1p-8f;
 
 // Largest number of query rows (tokens times group) of one work item, unless the group is larger:
-// enough to spread the unpacking of a tile thin, few enough for their state to stay in the L2 cache.
+// enough to spread the unpacking of a tile thin, few enough for their state to stay in the L2
+// cache.
 inline constexpr int64_t kMaxItemRows = 192;
 
 // Which arithmetic a kernel uses for Q K^T and P V.
