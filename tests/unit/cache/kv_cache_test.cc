@@ -13,7 +13,6 @@ namespace mpfa {
 namespace {
 
 using testing::expect_error;
-using testing::TestTensor;
 
 KvCacheConfig small_config() {
   KvCacheConfig config;
