@@ -12,7 +12,7 @@ namespace {
 // A program that stands for Python: it gets the script and the JSON file as arguments.
 class FiguresTest : public ::testing::Test {
  protected:
-  ~FiguresTest() override { ::unsetenv("MPFA_PYTHON"); }
+  void TearDown() override { ::unsetenv("MPFA_PYTHON"); }
 
   Figures draw(const std::string& program) {
     write_file(folder_.path("python"), "#!/bin/sh\n" + program);
