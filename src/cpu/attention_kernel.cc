@@ -176,8 +176,7 @@ HWY_NOINLINE void prepare_row(const ItemContext& c, int64_t r, Scratch& scratch)
                        .rowbias = capped ? 0.0f : static_cast<float>(rowbias)};
 }
 
-// ---- tiles
-// ----------------------------------------------------------------------------------------
+// ---- tiles --------------------------------------------------------------------------------------
 
 // Sixteen tokens of one page, or their copy padded with zeros where fewer are valid, so that bytes
 // past the sequence's end are never read.
@@ -203,14 +202,24 @@ HWY_INLINE WordRows pad_rows(const WordRows& rows, int64_t valid, int64_t bytes,
   return {copy, bytes};
 }
 
+// Where a token of the item's sequence stands in the cache.
+struct TokenPlace {
+  int64_t page;
+  int64_t slot;
+};
+
+HWY_INLINE TokenPlace place_of(const ItemContext& c, int64_t token) {
+  const int64_t page_size = c.in.cache.page_size;
+  return {*c.in.block_table.at(c.item.sequence, token / page_size), token % page_size};
+}
+
 HWY_INLINE TokenGroup cache_rows(const ItemContext& c, int64_t token) {
   const CacheTensors& cache = c.in.cache;
-  const int64_t page = *c.in.block_table.at(c.item.sequence, token / cache.page_size);
-  const int64_t slot = token % cache.page_size;
-  const int64_t head = c.item.kv_head;
+  const TokenPlace at = place_of(c, token);
   const auto rows = [&](const auto& tensor) -> WordRows {
     if (!tensor) return {nullptr, 0};
-    return {reinterpret_cast<const uint8_t*>(tensor.at(page, head, slot)), tensor.stride(2)};
+    return {reinterpret_cast<const uint8_t*>(tensor.at(at.page, c.item.kv_head, at.slot)),
+            tensor.stride(2)};
   };
   return {rows(cache.k_codes), rows(cache.k_scales), rows(cache.k_residual), rows(cache.v)};
 }
@@ -281,7 +290,8 @@ HWY_NOINLINE bool unpack_tile(const ItemContext& c, int64_t begin, int64_t valid
       const uint8_t* second = group.v.data + (i + Dot::kPerWord - 1) * group.v.stride;
       unpack_v_step<Dot>(first, second, d,
                          scratch.v_tile.get() + (t + i) / Dot::kPerWord * int64_t{d});
-      has_nan = has_nan || find_nan_codes(first, d) || find_nan_codes(second, d);
+      has_nan = has_nan || find_nan_codes(first, d);
+      if constexpr (Dot::kPerWord == 2) has_nan = has_nan || find_nan_codes(second, d);
     }
   }
   return has_nan;
@@ -295,9 +305,8 @@ HWY_INLINE void load_deltas(const ItemContext& c, int64_t begin, int64_t valid, 
     float* out = scratch.deltas.get() + g * kTileTokens;
     std::fill(out, out + kTileTokens, 0.0f);
     for (int64_t t = 0; t < valid; ++t) {
-      const int64_t token = begin + t;
-      const int64_t page = *c.in.block_table.at(c.item.sequence, token / cache.page_size);
-      out[t] = bf16_to_float(*cache.delta_s.at(page, head, token % cache.page_size));
+      const TokenPlace at = place_of(c, begin + t);
+      out[t] = bf16_to_float(*cache.delta_s.at(at.page, head, at.slot));
     }
   }
 }
@@ -311,8 +320,8 @@ HWY_NOINLINE void add_nan_values(const ItemContext& c, int64_t begin, int64_t va
   const int d = cache.head_dim;
   for (int64_t t = 0; t < valid; ++t) {
     const int64_t token = begin + t;
-    const int64_t page = *c.in.block_table.at(c.item.sequence, token / cache.page_size);
-    const E4m3* v = cache.v.at(page, c.item.kv_head, token % cache.page_size);
+    const TokenPlace at = place_of(c, token);
+    const E4m3* v = cache.v.at(at.page, c.item.kv_head, at.slot);
     for (int i = 0; i < d; ++i) {
       if ((v[v_dim_at<Dot>(i)].bits & 0x7F) != kE4m3NanCode) continue;
       for (int64_t r = 0; r < c.rows; ++r) {
@@ -386,8 +395,7 @@ HWY_INLINE void attend_tile(const ItemContext& c, int64_t begin, Scratch& scratc
   }
 }
 
-// ---- results
-// --------------------------------------------------------------------------------------
+// ---- results ------------------------------------------------------------------------------------
 
 // out[i] = o[i] * factor in the output's type.
 HWY_INLINE void store_output(const float* HWY_RESTRICT o, float factor, int d, FloatType type,
@@ -462,8 +470,7 @@ void finish_item(const ItemContext& c, const AttentionOutputs& outputs, const Sc
   }
 }
 
-// ---- one work item
-// --------------------------------------------------------------------------------
+// ---- one work item ------------------------------------------------------------------------------
 
 template <class Dot>
 ItemContext make_context(const AttentionInputs& in, const WorkItem& item) {

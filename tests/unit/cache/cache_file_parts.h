@@ -209,7 +209,7 @@ class CacheFileTest : public ::testing::Test {
     return cache;
   }
 
-  internal::TempDir folder;
+  internal::TempFolder folder;
   std::string path = folder.file("cache.safetensors");
 };
 

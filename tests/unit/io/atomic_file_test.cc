@@ -61,7 +61,7 @@ class FileSizeLimit {
 };
 
 TEST(AtomicFile, NothingBeforeCommitEverythingAfter) {
-  const TempDir dir;
+  const TempFolder dir;
   AtomicFile file(dir.file("out"));
   file.write("first, ");
   file.write(as_span("second"));
@@ -72,7 +72,7 @@ TEST(AtomicFile, NothingBeforeCommitEverythingAfter) {
 }
 
 TEST(AtomicFile, EmptyOutput) {
-  const TempDir dir;
+  const TempFolder dir;
   AtomicFile file(dir.file("out"));
   file.write("");
   file.commit();
@@ -80,7 +80,7 @@ TEST(AtomicFile, EmptyOutput) {
 }
 
 TEST(AtomicFile, WithoutCommitTheOldFileStaysAndNothingIsLeft) {
-  const TempDir dir;
+  const TempFolder dir;
   write_file(dir.file("out"), "old");
   {
     AtomicFile file(dir.file("out"));
@@ -93,7 +93,7 @@ TEST(AtomicFile, WithoutCommitTheOldFileStaysAndNothingIsLeft) {
 }
 
 TEST(AtomicFile, ReplacesAnExistingFileWhole) {
-  const TempDir dir;
+  const TempFolder dir;
   write_file(dir.file("out"), std::string(10'000, 'x'));
   const int old = ::open(dir.file("out").c_str(), O_RDONLY);
   ASSERT_GE(old, 0);
@@ -108,7 +108,7 @@ TEST(AtomicFile, ReplacesAnExistingFileWhole) {
 }
 
 TEST(AtomicFile, LargeOutput) {
-  const TempDir dir;
+  const TempFolder dir;
   const std::string piece(1'000'003, 'p');
   AtomicFile file(dir.file("out"));
   for (int i = 0; i < 8; ++i) file.write(piece);
@@ -117,7 +117,7 @@ TEST(AtomicFile, LargeOutput) {
 }
 
 TEST(AtomicFile, PermissionsFollowTheUmaskOrTheOldFile) {
-  const TempDir dir;
+  const TempFolder dir;
   const mode_t old_mask = ::umask(027);
   { AtomicFile(dir.file("new")).commit(); }
   ::umask(old_mask);
@@ -129,7 +129,7 @@ TEST(AtomicFile, PermissionsFollowTheUmaskOrTheOldFile) {
 }
 
 TEST(AtomicFile, TwoWritersOfOneTarget) {
-  const TempDir dir;
+  const TempFolder dir;
   AtomicFile a(dir.file("out"));
   AtomicFile b(dir.file("out"));
   a.write("from a");
@@ -142,7 +142,7 @@ TEST(AtomicFile, TwoWritersOfOneTarget) {
 }
 
 TEST(AtomicFile, LongestName) {
-  const TempDir dir;
+  const TempFolder dir;
   const std::string name(255, 'n');
   AtomicFile file(dir.file(name));
   file.write("x");
@@ -151,7 +151,7 @@ TEST(AtomicFile, LongestName) {
 }
 
 TEST(AtomicFile, RelativePath) {
-  const TempDir dir;
+  const TempFolder dir;
   const std::filesystem::path before = std::filesystem::current_path();
   std::filesystem::current_path(dir.path());
   {
@@ -164,7 +164,7 @@ TEST(AtomicFile, RelativePath) {
 }
 
 TEST(AtomicFile, FollowsASymbolicLink) {
-  const TempDir dir;
+  const TempFolder dir;
   std::filesystem::create_directory(dir.path() / "real");
   write_file(dir.file("real/target"), "old");
   std::filesystem::create_symlink("real/target", dir.path() / "link");
@@ -176,7 +176,7 @@ TEST(AtomicFile, FollowsASymbolicLink) {
 }
 
 TEST(AtomicFile, FailingWriteLeavesTheOldFileAndNoTemporary) {
-  const TempDir dir;
+  const TempFolder dir;
   write_file(dir.file("out"), "old");
   std::string message;
   {
@@ -194,7 +194,7 @@ TEST(AtomicFile, FailingWriteLeavesTheOldFileAndNoTemporary) {
 }
 
 TEST(AtomicFile, FailingRenameLeavesNoTemporary) {
-  const TempDir dir;
+  const TempFolder dir;
   AtomicFile file(dir.file("out"));
   file.write("x");
   std::filesystem::create_directories(dir.path() / "out" / "in the way");
@@ -203,7 +203,7 @@ TEST(AtomicFile, FailingRenameLeavesNoTemporary) {
 }
 
 TEST(AtomicFile, CommitTwiceOrWriteAfterItIsAnError) {
-  const TempDir dir;
+  const TempFolder dir;
   AtomicFile file(dir.file("out"));
   file.commit();
   expect_parts(message_of<InvalidArgument>([&] { file.commit(); }), {dir.file("out"), "commit"});
@@ -211,7 +211,7 @@ TEST(AtomicFile, CommitTwiceOrWriteAfterItIsAnError) {
 }
 
 TEST(AtomicFile, ErrorsNameThePath) {
-  const TempDir dir;
+  const TempFolder dir;
   const auto error = [](const std::string& path) {
     return message_of<IoError>([&] { AtomicFile file(path); });
   };
@@ -226,7 +226,7 @@ TEST(AtomicFile, ErrorsNameThePath) {
 }
 
 TEST(AtomicFile, UnwritableFolderAndWriteProtectedFile) {
-  const TempDir dir;
+  const TempFolder dir;
   ASSERT_EQ(::chmod(dir.path().c_str(), 0755), 0);
   write_file(dir.file("protected"), "old");
   ASSERT_EQ(::chmod(dir.file("protected").c_str(), 0444), 0);
@@ -252,7 +252,7 @@ TEST(AtomicFile, UnwritableFolderAndWriteProtectedFile) {
 }
 
 TEST(AtomicFile, WritesAFifoDirectly) {
-  const TempDir dir;
+  const TempFolder dir;
   ASSERT_EQ(::mkfifo(dir.file("fifo").c_str(), 0600), 0);
   std::string received;
   std::thread reader([&] { received = read_file(dir.file("fifo")); });
@@ -292,7 +292,7 @@ TEST(AtomicFile, NonBlockingDescriptorIsWaitedFor) {
 
 // A redirected output must not be replaced or overwritten: what was printed before stays.
 TEST(AtomicFile, StandardOutputKeepsItsPlaceWhenRedirected) {
-  const TempDir dir;
+  const TempFolder dir;
   const pid_t child = ::fork();
   ASSERT_GE(child, 0);
   if (child == 0) {

@@ -18,7 +18,7 @@ std::string text_of(const MappedFile& file) {
 }
 
 TEST(MappedFile, ShowsTheWholeFile) {
-  const TempDir dir;
+  const TempFolder dir;
   std::string text(100'000, '\0');
   for (std::size_t i = 0; i < text.size(); ++i) text[i] = static_cast<char>(i * 7);
   write_file(dir.file("a"), text);
@@ -26,13 +26,13 @@ TEST(MappedFile, ShowsTheWholeFile) {
 }
 
 TEST(MappedFile, EmptyFile) {
-  const TempDir dir;
+  const TempFolder dir;
   write_file(dir.file("empty"), "");
   EXPECT_TRUE(MappedFile(dir.file("empty")).bytes().empty());
 }
 
 TEST(MappedFile, MovesKeepTheMapping) {
-  const TempDir dir;
+  const TempFolder dir;
   write_file(dir.file("a"), "first");
   write_file(dir.file("b"), "second");
   MappedFile a(dir.file("a"));
@@ -44,7 +44,7 @@ TEST(MappedFile, MovesKeepTheMapping) {
 }
 
 TEST(MappedFile, OutlivesTheName) {
-  const TempDir dir;
+  const TempFolder dir;
   write_file(dir.file("a"), "still here");
   const MappedFile file(dir.file("a"));
   std::filesystem::remove(dir.file("a"));
@@ -52,7 +52,7 @@ TEST(MappedFile, OutlivesTheName) {
 }
 
 TEST(MappedFile, ErrorsNameThePath) {
-  const TempDir dir;
+  const TempFolder dir;
   const auto error = [](const std::string& path) {
     return message_of<IoError>([&] { MappedFile file(path); });
   };
@@ -64,7 +64,7 @@ TEST(MappedFile, ErrorsNameThePath) {
 }
 
 TEST(MappedFile, RejectsAFifoWithoutWaiting) {
-  const TempDir dir;
+  const TempFolder dir;
   ASSERT_EQ(::mkfifo(dir.file("fifo").c_str(), 0600), 0);
   expect_parts(message_of<IoError>([&] { MappedFile file(dir.file("fifo")); }),
                {dir.file("fifo"), "not a regular file"});

@@ -42,7 +42,7 @@ TEST(SafetensorsDamage, TheSampleIsValid) {
 
 TEST(SafetensorsDamage, TruncatedAnywhereIsAnError) {
   const std::string whole = sample_file();
-  const TempDir dir;
+  const TempFolder dir;
   for (std::size_t size = 0; size < whole.size(); ++size) {
     // A fresh exact copy, so that a sanitizer sees any read past the end.
     const std::vector<char> prefix(whole.begin(),

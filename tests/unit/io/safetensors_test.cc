@@ -137,7 +137,7 @@ TEST(SafetensorsReader, MisalignedViewsFromSeveralThreads) {
 }
 
 TEST(SafetensorsReader, ViewsSurviveAMove) {
-  const TempDir dir;
+  const TempFolder dir;
   write_file(dir.file("a"),
              make_file(R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}})", "data"));
   SafetensorsReader first = SafetensorsReader::open(dir.file("a"));
@@ -150,7 +150,7 @@ TEST(SafetensorsReader, ViewsSurviveAMove) {
 }
 
 TEST(SafetensorsReader, OpenErrorsNameThePath) {
-  const TempDir dir;
+  const TempFolder dir;
   const auto error = [](const std::string& path) {
     return message_of<IoError>([&] { SafetensorsReader::open(path); });
   };
@@ -163,7 +163,7 @@ TEST(SafetensorsReader, OpenErrorsNameThePath) {
 }
 
 TEST(SafetensorsReader, OffsetsBeyond32BitsInASparseFile) {
-  const TempDir dir;
+  const TempFolder dir;
   const std::uint64_t first = (std::uint64_t{1} << 33) + 8;  // more than 2^33 bytes before the last
   const std::string f = std::to_string(first);
   std::string file = make_file(R"({"big":{"dtype":"U8","shape":[)" + f + R"(],"data_offsets":[0,)" +

@@ -24,7 +24,7 @@ constexpr std::uint8_t kData[64] = {1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 
                                     49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63, 64};
 
 TEST(SafetensorsWriter, ExactBytes) {
-  const TempDir dir;
+  const TempFolder dir;
   SafetensorsWriter writer;
   writer.add("z\"\u00e9", Dtype::U8, Shape{3}, "xyz");
   writer.add("b", Dtype::U16, Shape{2, 1}, "bbbb");
@@ -44,13 +44,13 @@ TEST(SafetensorsWriter, ExactBytes) {
 }
 
 TEST(SafetensorsWriter, EmptyFile) {
-  const TempDir dir;
+  const TempFolder dir;
   SafetensorsWriter().write(dir.file("out"));
   EXPECT_EQ(read_file(dir.file("out")), make_file("{}      "));
 }
 
 TEST(SafetensorsWriter, OrderOfCallsDoesNotMatter) {
-  const TempDir dir;
+  const TempFolder dir;
   std::vector<int> order = {0, 1, 2, 3};
   std::string first;
   do {
@@ -68,7 +68,7 @@ TEST(SafetensorsWriter, OrderOfCallsDoesNotMatter) {
 }
 
 TEST(SafetensorsWriter, RoundTripOfEveryDtypeAndRank) {
-  const TempDir dir;
+  const TempFolder dir;
   const std::vector<Shape> shapes = {{}, {1}, {5}, {0}, {2, 3}, {1, 2, 1, 2}, {4, 0, 2}};
   SafetensorsWriter writer;
   for (int d = 0; d < 15; ++d) {
@@ -93,7 +93,7 @@ TEST(SafetensorsWriter, RoundTripOfEveryDtypeAndRank) {
 }
 
 TEST(SafetensorsWriter, RoundTripOfNamesAndMetadata) {
-  const TempDir dir;
+  const TempFolder dir;
   const std::vector<std::string> texts = {"",
                                           " ",
                                           "a.b/c",
@@ -140,7 +140,7 @@ TEST(SafetensorsWriter, RejectsBadNamesShapesAndData) {
   expect_parts(metadata_error("\xc0\x80", "w"), {"key", "not UTF-8"});
   expect_parts(metadata_error("x", "\xed\xa0\x80"), {"value", "not UTF-8"});
   // What was rejected has left no trace.
-  const TempDir dir;
+  const TempFolder dir;
   writer.write(dir.file("out"));
   const SafetensorsReader reader = SafetensorsReader::open(dir.file("out"));
   EXPECT_EQ(reader.tensors().size(), 1u);
@@ -169,7 +169,7 @@ TEST(SafetensorsWriter, DlTensors) {
       const_cast<std::uint8_t*>(kData), {kDLCPU, 0}, 0, {kDLFloat, 32, 1}, nullptr, nullptr, 8};
   DLTensor empty = tensor_of(&empty_shape, &empty_strides);
   empty.data = nullptr;
-  const TempDir dir;
+  const TempFolder dir;
   SafetensorsWriter writer;
   writer.add("strided", tensor_of(&shape, &strides));
   writer.add("offset", offset);
@@ -212,7 +212,7 @@ TEST(SafetensorsWriter, RejectsDlTensorsThatItCannotWrite) {
 }
 
 TEST(SafetensorsWriter, ReplacesAFileWhileItIsMapped) {
-  const TempDir dir;
+  const TempFolder dir;
   SafetensorsWriter before;
   before.add("a", Dtype::U8, Shape{64}, kData);
   before.write(dir.file("out"));
@@ -226,7 +226,7 @@ TEST(SafetensorsWriter, ReplacesAFileWhileItIsMapped) {
 }
 
 TEST(SafetensorsWriter, FailureInTheMiddleLeavesTheOldFile) {
-  const TempDir dir;
+  const TempFolder dir;
   write_file(dir.file("out"), "old");
   const std::string data(1 << 20, 'd');
   SafetensorsWriter writer;
@@ -245,13 +245,13 @@ TEST(SafetensorsWriter, FailureInTheMiddleLeavesTheOldFile) {
 }
 
 TEST(SafetensorsWriter, MissingFolderIsAnError) {
-  const TempDir dir;
+  const TempFolder dir;
   expect_parts(message_of<IoError>([&] { SafetensorsWriter().write(dir.file("no/out")); }),
                {dir.file("no/out"), "No such file"});
 }
 
 TEST(SafetensorsWriter, HeaderOverTheLimitIsRejectedBeforeAnythingIsWritten) {
-  const TempDir dir;
+  const TempFolder dir;
   SafetensorsWriter writer;
   std::string name;
   name.resize(100'000'000, 'n');

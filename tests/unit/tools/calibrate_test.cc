@@ -152,14 +152,14 @@ TEST_F(CalibrateCli, BadOptionsExitWith2) {
   fail(2, {"calibrate", in, "-o", path("s"), "--residual-rank", "5"}, {"--residual-rank", "5"});
   fail(2, {"calibrate", in, "-o", path("s"), "--scale-rule", "best"}, {"--scale-rule", "best"});
   fail(2, {"calibrate", in, "-o", path("s"), "--tokens", "0"}, {"--tokens", "'0' must be"});
-  EXPECT_EQ(folder_.names(), (std::vector<std::string>{"in"}));
+  EXPECT_EQ(folder_.entries(), (std::vector<std::string>{"in"}));
 }
 
 TEST_F(CalibrateCli, OutputThatCannotBeWrittenLeavesNothing) {
   const std::string in = QkvFile().add_layer("", 2, 1, 32, 64).write(path("in"));
   fail(1, {"calibrate", in, "-o", path("missing/s.safetensors")}, {"missing/s.safetensors"});
-  fail(1, {"calibrate", in, "-o", folder_.path()}, {folder_.path()});
-  EXPECT_EQ(folder_.names(), (std::vector<std::string>{"in"}));
+  fail(1, {"calibrate", in, "-o", folder_.path().string()}, {folder_.path().string()});
+  EXPECT_EQ(folder_.entries(), (std::vector<std::string>{"in"}));
 }
 
 }  // namespace

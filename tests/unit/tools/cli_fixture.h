@@ -50,7 +50,7 @@ class CliTest : public ::testing::Test {
   static nlohmann::json json(const std::string& path) {
     return nlohmann::json::parse(read_file(path));
   }
-  std::string path(const std::string& name) const { return folder_.path(name); }
+  std::string path(const std::string& name) const { return folder_.file(name); }
 
   TempFolder folder_;
 };

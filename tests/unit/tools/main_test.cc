@@ -62,7 +62,7 @@ TEST_F(MainCli, JsonToStandardOutputLeavesNothingElseThere) {
 
 TEST_F(MainCli, JsonThatCannotBeWrittenStopsTheCommandAtOnce) {
   fail(1, {"info", "--json", path("missing/info.json")}, {"missing/info.json", "No such file"});
-  fail(1, {"info", "--json", folder_.path()}, {folder_.path(), "directory"});
+  fail(1, {"info", "--json", folder_.path().string()}, {folder_.path().string(), "directory"});
 }
 
 TEST_F(MainCli, NoColourCodesWhereOutputIsNotATerminal) {

@@ -177,7 +177,7 @@ TEST_F(QuantizeCli, AnOlderFileSurvivesAFailure) {
   QkvFile().add_layer("", 2, 1, 32, 96).write(path("d96"));
   fail(1, {"quantize", path("d96"), "-o", path("c")}, {"d = 96"});
   EXPECT_EQ(read_file(path("c")), "precious");
-  EXPECT_EQ(folder_.names(), (std::vector<std::string>{"c", "d96"}));
+  EXPECT_EQ(folder_.entries(), (std::vector<std::string>{"c", "d96"}));
 }
 
 TEST_F(QuantizeCli, BadOptionsExitWith2) {

@@ -22,7 +22,7 @@ class CacheOptionsTest : public ::testing::Test {
   Layer layer() {
     if (files_.empty()) {
       files_.emplace_back(
-          LayerFile::open(QkvFile().add_layer("", 4, 2, 40, 64).write(folder_.path("in"))));
+          LayerFile::open(QkvFile().add_layer("", 4, 2, 40, 64).write(folder_.file("in"))));
     }
     return files_[0].load("", {.q = true, .k = true, .v = true});
   }

@@ -12,7 +12,7 @@ namespace {
 
 class LayerFileTest : public ::testing::Test {
  protected:
-  LayerFile open(const QkvFile& file) { return LayerFile::open(file.write(folder_.path("f"))); }
+  LayerFile open(const QkvFile& file) { return LayerFile::open(file.write(folder_.file("f"))); }
 
   // The message of loading all three tensors.
   std::string problem(const QkvFile& file, const std::string& layer = "") {
@@ -75,8 +75,8 @@ TEST_F(LayerFileTest, NoLayersIsAnError) {
   QkvFile file;
   file.add("weight", 1, 16, 16);
   EXPECT_THROW(open(file), IoError);
-  write_file(folder_.path("text"), "{}");
-  EXPECT_THROW(LayerFile::open(folder_.path("text")), IoError);
+  write_file(folder_.file("text"), "{}");
+  EXPECT_THROW(LayerFile::open(folder_.file("text")), IoError);
 }
 
 TEST_F(LayerFileTest, ShapesMustFitOneAnother) {

@@ -12,8 +12,8 @@ namespace {
 class LayerStatsTest : public ::testing::Test {
  protected:
   LayerStatsTest() {
-    input_.add_layer("x", 4, 2, 40, 64).write(folder_.path("in"));
-    file_.emplace_back(LayerFile::open(folder_.path("in")));
+    input_.add_layer("x", 4, 2, 40, 64).write(folder_.file("in"));
+    file_.emplace_back(LayerFile::open(folder_.file("in")));
   }
   Layer layer() { return file_[0].load("x", {.q = true, .k = true}); }
 
@@ -30,8 +30,8 @@ TEST_F(LayerStatsTest, AFileGivesBackWhatWasPutIn) {
   const LayerStats stats = calibrate_layer(layer(), 8, ScaleRule::kSearch);
   internal::SafetensorsWriter writer;
   add_stats(writer, "x", stats);
-  writer.write(folder_.path("s"));
-  const auto reader = internal::SafetensorsReader::open(folder_.path("s"));
+  writer.write(folder_.file("s"));
+  const auto reader = internal::SafetensorsReader::open(folder_.file("s"));
   EXPECT_EQ(stored_residual_rank(reader, "x"), 8);
   EXPECT_EQ(stored_residual_rank(reader, "y"), 0);
   const StatsShape shape = {
@@ -47,8 +47,8 @@ TEST_F(LayerStatsTest, FewerRowsAreTheFirstOfEachHead) {
   const LayerStats stats = calibrate_layer(layer(), 8, ScaleRule::kSearch);
   internal::SafetensorsWriter writer;
   add_stats(writer, "", stats);
-  writer.write(folder_.path("s"));
-  const auto reader = internal::SafetensorsReader::open(folder_.path("s"));
+  writer.write(folder_.file("s"));
+  const auto reader = internal::SafetensorsReader::open(folder_.file("s"));
   const LayerStats loaded =
       load_stats(reader, "", {.num_kv_heads = 2, .head_dim = 64, .residual_rank = 4});
   EXPECT_FALSE(loaded.q_mean);
@@ -81,8 +81,8 @@ TEST_F(LayerStatsTest, WhatDoesNotFitIsAnError) {
   const LayerStats stats = calibrate_layer(layer(), 4, ScaleRule::kSearch);
   internal::SafetensorsWriter writer;
   add_stats(writer, "", stats);
-  writer.write(folder_.path("s"));
-  const auto reader = internal::SafetensorsReader::open(folder_.path("s"));
+  writer.write(folder_.file("s"));
+  const auto reader = internal::SafetensorsReader::open(folder_.file("s"));
   const StatsShape good = {.num_kv_heads = 2, .head_dim = 64, .residual_rank = 4};
   load_stats(reader, "", good);
   for (StatsShape bad : {StatsShape{.num_kv_heads = 1, .head_dim = 64},

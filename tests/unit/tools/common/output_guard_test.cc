@@ -78,46 +78,46 @@ TEST_F(OutputGuardDeathTest, NoTemporaryFileOutlivesTheProgram) {
         install_signal_handlers();
         {
           const OutputGuard guard;
-          internal::AtomicFile file(folder.path("out"));
+          internal::AtomicFile file(folder.file("out"));
           file.write("half of it");
           std::raise(SIGINT);
         }
         std::exit(0);
       },
       ::testing::KilledBySignal(SIGINT), "");
-  EXPECT_TRUE(folder.names().empty());
+  EXPECT_TRUE(folder.entries().empty());
 }
 
 TEST(CheckWritable, LeavesNothingBehind) {
   const TempFolder folder;
-  check_writable(folder.path("new"));
-  EXPECT_TRUE(folder.names().empty());
-  write_file(folder.path("old"), "kept");
-  check_writable(folder.path("old"));
-  EXPECT_EQ(read_file(folder.path("old")), "kept");
+  check_writable(folder.file("new"));
+  EXPECT_TRUE(folder.entries().empty());
+  write_file(folder.file("old"), "kept");
+  check_writable(folder.file("old"));
+  EXPECT_EQ(read_file(folder.file("old")), "kept");
 }
 
 TEST(CheckWritable, SaysSoAtOnce) {
   const TempFolder folder;
-  EXPECT_THROW(check_writable(folder.path("no/such/folder")), IoError);
-  EXPECT_THROW(check_writable(folder.path()), IoError);
+  EXPECT_THROW(check_writable(folder.file("no/such/folder")), IoError);
+  EXPECT_THROW(check_writable(folder.path().string()), IoError);
   EXPECT_THROW(check_writable(""), IoError);
 }
 
 // Opening a FIFO would wait for a reader, and closing it would end the reader's input.
 TEST(CheckWritable, DoesNotTouchPipesAndDevices) {
   const TempFolder folder;
-  ASSERT_EQ(::mkfifo(folder.path("fifo").c_str(), 0600), 0);
-  check_writable(folder.path("fifo"));
+  ASSERT_EQ(::mkfifo(folder.file("fifo").c_str(), 0600), 0);
+  check_writable(folder.file("fifo"));
   check_writable("/dev/null");
 }
 
 TEST(WriteTextFile, ReplacesTheWholeFile) {
   const TempFolder folder;
-  write_file(folder.path("f"), "an older and longer text");
-  write_text_file(folder.path("f"), "new");
-  EXPECT_EQ(read_file(folder.path("f")), "new");
-  EXPECT_THROW(write_text_file(folder.path("no/f"), "x"), IoError);
+  write_file(folder.file("f"), "an older and longer text");
+  write_text_file(folder.file("f"), "new");
+  EXPECT_EQ(read_file(folder.file("f")), "new");
+  EXPECT_THROW(write_text_file(folder.file("no/f"), "x"), IoError);
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ namespace {
 class SequenceCacheTest : public ::testing::Test {
  protected:
   SequenceCacheTest()
-      : file_(LayerFile::open(QkvFile().add_layer("", 4, 2, 40, 64).write(folder_.path("in")))),
+      : file_(LayerFile::open(QkvFile().add_layer("", 4, 2, 40, 64).write(folder_.file("in")))),
         layer_(file_.load("", {.q = true, .k = true, .v = true})),
         stats_(calibrate_layer(layer_, 8, ScaleRule::kSearch)) {}
 

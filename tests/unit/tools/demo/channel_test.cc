@@ -27,7 +27,7 @@ class ChannelTest : public ::testing::Test {
   }
 
   DemoChannel find(int64_t prompt) {
-    const LayerFile opened = LayerFile::open(file_.write(folder_.path("f")));
+    const LayerFile opened = LayerFile::open(file_.write(folder_.file("f")));
     return strongest_channel(opened.load("", {.k = true}), prompt);
   }
 

@@ -15,9 +15,9 @@ class FiguresTest : public ::testing::Test {
   void TearDown() override { ::unsetenv("MPFA_PYTHON"); }
 
   Figures draw(const std::string& program) {
-    write_file(folder_.path("python"), "#!/bin/sh\n" + program);
-    std::filesystem::permissions(folder_.path("python"), std::filesystem::perms::owner_all);
-    ::setenv("MPFA_PYTHON", folder_.path("python").c_str(), 1);
+    write_file(folder_.file("python"), "#!/bin/sh\n" + program);
+    std::filesystem::permissions(folder_.file("python"), std::filesystem::perms::owner_all);
+    ::setenv("MPFA_PYTHON", folder_.file("python").c_str(), 1);
     return draw_figures("scripts/report.py", "demo.json");
   }
 
