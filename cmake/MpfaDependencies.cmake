@@ -1,18 +1,26 @@
-# Everything the project stands on; scripts/setup.sh installs what is missing.
+# Everything the project stands on; scripts/setup.sh installs what is missing. GLOBAL, so that a
+# project that takes this one in can link it from any folder.
 
-find_package(hwy 1.0.3 QUIET CONFIG)
+find_package(hwy 1.0.3 QUIET CONFIG GLOBAL)
 if(NOT TARGET hwy::hwy)
   find_package(PkgConfig REQUIRED)
-  pkg_check_modules(HWY REQUIRED IMPORTED_TARGET libhwy>=1.0.3)
+  pkg_check_modules(HWY REQUIRED IMPORTED_TARGET GLOBAL libhwy>=1.0.3)
   add_library(hwy::hwy ALIAS PkgConfig::HWY)
 endif()
-find_package(TBB 2021.8 REQUIRED)
-find_package(Eigen3 3.4 REQUIRED NO_MODULE)
-find_package(nlohmann_json 3.11 REQUIRED)
-find_package(fmt 9.1 REQUIRED)
-find_package(CLI11 2.1 REQUIRED)
+find_package(TBB 2021.8 REQUIRED GLOBAL)
+find_package(Eigen3 3.4 REQUIRED NO_MODULE GLOBAL)
+find_package(nlohmann_json 3.11 REQUIRED GLOBAL)
+if(MPFA_BUILD_TOOLS)
+  find_package(fmt 9.1 REQUIRED)
+  find_package(CLI11 2.1 REQUIRED)
+endif()
 
-# DLPack (>= 1.1 for the FP8 and FP4 type codes) comes with the apache-tvm-ffi wheel.
+# DLPack (>= 1.1 for the FP8 and FP4 type codes) comes with the apache-tvm-ffi wheel. A folder that
+# was found in an environment of another Python version is gone when that one is made anew.
+if(MPFA_DLPACK_INCLUDE_DIR AND NOT EXISTS ${MPFA_DLPACK_INCLUDE_DIR}/dlpack/dlpack.h)
+  message(STATUS "DLPack: ${MPFA_DLPACK_INCLUDE_DIR} has no dlpack/dlpack.h any more; looking again")
+  unset(MPFA_DLPACK_INCLUDE_DIR CACHE)
+endif()
 file(GLOB MPFA_DLPACK_HINTS ${CMAKE_CURRENT_SOURCE_DIR}/.venv/lib/python3*/site-packages/tvm_ffi/include)
 find_path(MPFA_DLPACK_INCLUDE_DIR dlpack/dlpack.h HINTS ${MPFA_DLPACK_HINTS}
   DOC "Folder that holds dlpack/dlpack.h, version 1.1 or later")

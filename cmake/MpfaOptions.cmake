@@ -1,28 +1,38 @@
-# Options that a user may set, and the flags every target of the project gets.
+# Options that a user may set, and the flags every target of the project gets. A project that takes
+# this one in by add_subdirectory or FetchContent gets the library alone, and its own settings (build
+# type, compiler cache, BUILD_SHARED_LIBS) stay as they are.
 
-option(BUILD_SHARED_LIBS "Build libmpfa as a shared library" OFF)
+option(MPFA_BUILD_TOOLS "Build the mpfa command" ${PROJECT_IS_TOP_LEVEL})
 option(MPFA_BUILD_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
+option(MPFA_BUILD_EXAMPLES "Build the programs of examples/" ${MPFA_BUILD_TESTS})
 option(MPFA_BUILD_BENCH "Build the benchmarks" ${PROJECT_IS_TOP_LEVEL})
-option(MPFA_BUILD_FUZZ "Build the libFuzzer targets (clang only)" OFF)
+option(MPFA_BUILD_FUZZ "Build the libFuzzer targets (clang only; needs the tests and the command)" OFF)
+option(MPFA_INSTALL "Add what is built to the install target" ${PROJECT_IS_TOP_LEVEL})
+option(MPFA_WERROR "Treat compiler warnings as errors" ${PROJECT_IS_TOP_LEVEL})
 set(MPFA_SANITIZE "" CACHE STRING "Sanitizers for every target: address,undefined or thread")
 set(MPFA_CUDA AUTO CACHE STRING "CUDA back end: AUTO (on when nvcc is found), ON or OFF")
 set(MPFA_BIN_DIR "" CACHE PATH "Where the mpfa command is put (default: <build>/bin)")
 
-if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
-  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+if(PROJECT_IS_TOP_LEVEL)
+  option(BUILD_SHARED_LIBS "Build libmpfa as a shared library" OFF)
+  if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+    set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+  endif()
+  set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+  find_program(CCACHE_PROGRAM ccache)
+  if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+    set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+  endif()
 endif()
 set(CMAKE_CXX_EXTENSIONS OFF)
-set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
-
-find_program(CCACHE_PROGRAM ccache)
-if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
-endif()
 
 # Quantised bytes are defined by FP32 arithmetic without contraction (docs/spec.md, section 2), so
 # a compiler may never fuse a multiply and an add behind our back.
 add_library(mpfa_warnings INTERFACE)
-target_compile_options(mpfa_warnings INTERFACE -Wall -Wextra -Werror -ffp-contract=off)
+target_compile_options(mpfa_warnings INTERFACE -Wall -Wextra -ffp-contract=off)
+if(MPFA_WERROR)
+  target_compile_options(mpfa_warnings INTERFACE -Werror)
+endif()
 # GCC 12 sees overlapping copies in std::string's operator+ where there are none (GCC bug 105651).
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   target_compile_options(mpfa_warnings INTERFACE -Wno-restrict)

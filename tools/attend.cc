@@ -148,7 +148,7 @@ AttendResult attend(const Layer& layer, const TensorView& q, const KvCache& cach
   const int64_t rows = q.size(0);
   const int64_t heads = q.size(1);
   AttendResult result;
-  result.out = OwnedTensor("out", q.dtype(), {heads, rows, q.size(2)});
+  result.out = OwnedTensor("out", q.dtype, {heads, rows, q.size(2)});
   result.lse = OwnedTensor("lse", internal::kFloat32Type, {heads, rows});
   const TensorView out = result.out.view().transposed(0, 1);
   const TensorView lse = result.lse.view().transposed(0, 1);
@@ -160,7 +160,7 @@ AttendResult attend(const Layer& layer, const TensorView& q, const KvCache& cach
                                        .max_keys = sequence_length(cache),
                                        .kv_split_size = options.kv_split_size},
                                       params);
-    attention.run(out.dl(), lse.get(), q.dl());
+    attention.run(out, &lse, q);
   });
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return result;

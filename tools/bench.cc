@@ -19,6 +19,7 @@
 #include "common/require_command.h"
 #include "common/table.h"
 #include "common/threads.h"
+#include "core/shapes.h"
 
 namespace mpfa::tools {
 namespace {
@@ -179,11 +180,11 @@ void register_mode(CLI::App& bench, BenchMode mode) {
   options->shapes = default_shapes(mode);
   CLI::App* command = bench.add_subcommand(mode_name(mode), "Time " + what_it_times(mode));
   command->footer(fmt::format(
-      "\nA shape is BATCHxHQ:HKVxD@LENGTH: sequences, query heads, KV heads, head dimension (64 or "
-      "128)\nand tokens of each sequence; a number may end in K (1024).\n\nExamples:\n"
+      "\nA shape is BATCHxHQ:HKVxD@LENGTH: sequences, query heads, KV heads, head dimension ({1})\n"
+      "and tokens of each sequence; a number may end in K (1024).\n\nExamples:\n"
       "  mpfa bench {0}\n  mpfa bench {0} --shapes 1x32:8x128@32K,8x40:8x128@4K --threads 2\n"
       "  mpfa bench {0} --shapes 1x9:3x64@2048 --repeat 50 --json times.json\n",
-      mode_name(mode)));
+      mode_name(mode), internal::alternatives(internal::kHeadDims)));
   command->add_option("--shapes", options->shapes, "What to measure, separated by commas")
       ->type_name("LIST")
       ->capture_default_str();

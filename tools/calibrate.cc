@@ -27,6 +27,7 @@ struct CalibrateOptions {
   std::vector<std::string> layers;
   int64_t residual_rank = 8;
   std::string scale_rule = "search";
+  bool delta_s = false;
   int64_t tokens = -1;
 };
 
@@ -57,8 +58,10 @@ void run_calibrate(const CalibrateOptions& options) {
   stats.reserve(names.size());  // the writer keeps pointers
   for (const std::string& name : names) {
     const Layer layer = first_tokens(file.load(name, {.q = true, .k = true}), options.tokens);
-    stats.push_back(
-        calibrate_layer(layer, options.residual_rank, scale_rule_from_name(options.scale_rule)));
+    stats.emplace_back(layer.q.size(1), layer.k.size(1), layer.k.size(2), options.residual_rank);
+    calibrate_layer(
+        layer, stats.back().view(),
+        {.scale_rule = scale_rule_from_name(options.scale_rule), .delta_s = options.delta_s});
     add_stats(writer, name, stats.back());
     table.add_row({name.empty() ? "(unnamed)" : name, fmt::format("{}", layer.k.size(0)),
                    fmt::format("{}", layer.q.size(1)), fmt::format("{}", layer.k.size(1)),
@@ -72,6 +75,7 @@ void run_calibrate(const CalibrateOptions& options) {
   }
   writer.add_metadata("mpfa_version", MPFA_VERSION);
   writer.add_metadata("scale_rule", options.scale_rule);
+  writer.add_metadata("delta_s", options.delta_s ? "true" : "false");
   {
     const OutputGuard guard;
     writer.write(options.output);
@@ -82,6 +86,7 @@ void run_calibrate(const CalibrateOptions& options) {
                      {"output", options.output},
                      {"residual_rank", options.residual_rank},
                      {"scale_rule", options.scale_rule},
+                     {"delta_s", options.delta_s},
                      {"layers", layers}});
 }
 
@@ -102,6 +107,8 @@ void register_calibrate(CLI::App& app) {
       ->type_name("NAME");
   add_residual_rank_option(*command, options->residual_rank);
   add_scale_rule_option(*command, options->scale_rule);
+  command->add_flag("--delta-s", options->delta_s,
+                    "For caches with delta_s: take the residual basis from Q less its mean");
   command->add_option("--tokens", options->tokens, "Use the input's first N tokens only")
       ->check(whole_number(1, INT32_MAX))
       ->type_name("N");

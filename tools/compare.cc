@@ -86,7 +86,7 @@ LayerResult compare_layer(const LayerFile& file, const std::string& name,
   result.head_dim = layer.k.size(2);
   result.group = layer.q.size(1) / layer.k.size(1);
   result.policies = with_context(layer.where, [&] {
-    return internal::run_policies(policies, layer.q.dl(), layer.k.dl(), layer.v.dl(), inputs);
+    return internal::run_policies(policies, layer.q, layer.k, layer.v, inputs);
   });
   progress.step();
   return result;

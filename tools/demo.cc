@@ -33,8 +33,8 @@ struct DemoOptions {
 };
 
 constexpr const char* kFooter = R"(
-Figures need Python with matplotlib: the one that MPFA_PYTHON names, else .venv/bin/python, else
-python3. Without it the report has the tables only.
+Figures need Python with matplotlib: the one that MPFA_PYTHON names, else .venv of the source tree
+that the program was built in, else python3. Without it the report has the tables only.
 
 Examples:
   mpfa demo
@@ -92,7 +92,7 @@ void run_demo(const DemoOptions& options) {
 
   Json json = demo_json(result, std::filesystem::path(data).filename().string(), expected);
   json["machine"] = machine_json();
-  write_text_file(json_path, json.dump(1) + "\n");
+  write_text_file(json_path, json_text(json, 1));
   const Figures figures = make_figures(options, json_path);
   write_text_file(page_path, report_page(result, figures, expected));
   output.print("Wrote {}{}.\n", page_path, figures.list.empty() ? ", without figures" : "");

@@ -12,6 +12,7 @@
 #include "common/machine.h"
 #include "common/table.h"
 #include "common/threads.h"
+#include "core/shapes.h"
 #include "cpu/attention_kernel.h"
 
 namespace mpfa::tools {
@@ -35,10 +36,11 @@ std::vector<Kernel> kernels() {
   const std::string no_gpu = "this version has the CPU back end only";
   return {
       {"append_kv", "CPU", true, simd},
-      {"attention (d = 64, 128)", "CPU", true,
+      {"attention (d = " + internal::alternatives(internal::kHeadDims) + ")", "CPU", true,
        std::string("SIMD target ") + internal::attention_target_name()},
       {"merge_states", "CPU", true, "portable code"},
-      {"calibrate, quantize_q", "CPU", true, "portable code"},
+      {"compute_means, calibrate", "CPU", true, simd},
+      {"quantize_q", "CPU", true, "portable code"},
       {"FP64 oracle, policies", "CPU", true, "portable code, for comparison only"},
       {"append_kv, decode", "GPU sm_80", false, no_gpu},
       {"prefill", "GPU sm_90a", false, no_gpu},

@@ -47,7 +47,7 @@ std::string command_name(const CLI::App& app) {
 int report(const CLI::App& app, const std::string& message, int exit_code) {
   std::fflush(stdout);
   const std::string name = command_name(app);
-  fmt::print(stderr, "{}: error: {}\n", name, message);
+  fmt::print(stderr, "{}: error: {}\n", name, without_source_location(message));
   if (exit_code == kExitUsage) fmt::print(stderr, "Try '{} --help'.\n", name);
   return exit_code;
 }

@@ -25,9 +25,12 @@ struct QuantizeOptions {
 };
 
 constexpr const char* kFooter = R"(
-Reads <layer>.k and <layer>.v (or plain k, v; shape [heads, tokens, d]; BF16, F16 or F32; d = 64 or
-128), and <layer>.q where --stats is not given or --delta-s is. Writes one layer's cache: k_codes,
-k_scales, v, k_residual, k_first, delta_s, the statistics, block_table and seq_lens.
+Reads <layer>.k and <layer>.v (or plain k, v; shape [heads, tokens, d]; BF16, F16 or F32), and
+<layer>.q where --stats is not given or --delta-s is. Writes one layer's cache: k_codes, k_scales, v,
+k_residual, k_first, delta_s, the statistics, block_table and seq_lens.
+
+With --delta-s the residual basis is best taken from Q less its mean. This is done where the
+statistics come from the input; a file of --stats should be one of mpfa calibrate --delta-s.
 
 Examples:
   mpfa quantize qkv.safetensors -o cache.safetensors --layer layer00

@@ -35,6 +35,7 @@ struct PlanParams {
   int64_t kv_split_size = 0;
 };
 
+// What plan() returns; attention() refuses a changed one.
 struct Plan {
   PlanParams params;            // with kv_split_size chosen
   int64_t max_num_splits = 1;   // splits of the longest sequence
@@ -42,7 +43,8 @@ struct Plan {
 };
 
 // Splits the work; depends on nothing but `params`, so that results do not depend on the machine's
-// thread count or on the other sequences of a batch.
+// thread count or on the other sequences of a batch. Errors: InvalidArgument, also where the
+// workspace would exceed 2^63 - 1 bytes.
 Plan plan(const PlanParams& params);
 
 // out = softmax(softmax_scale * q k^T + masks) v, k and v read from the cache.
@@ -50,14 +52,19 @@ Plan plan(const PlanParams& params);
 //   out           like q, same type
 //   lse           [total_q, Hq] FP32, any strides, or null: natural logarithm of the denominator,
 //                 rowbias included (docs/spec.md, section 3)
-//   q             [total_q, Hq, d]  BF16, FP16 or FP32; any outer strides, innermost contiguous
+//   q             [total_q, Hq, d]  BF16, FP16 or FP32, aligned to its elements; any outer strides,
+//                 innermost contiguous
 //   block_table   [b, max_pages] int32: page numbers of each sequence
 //   seq_lens      [b] int32: tokens of each sequence in the cache, the new ones included
-//   cu_seqlens_q  [b + 1] int32: rows of q of each sequence; null: one row each (decode)
-//   workspace     uint8 [>= plan.workspace_bytes] on the same device; null if that is 0
+//   cu_seqlens_q  [b + 1] int32: rows of q of each sequence; null: one row each (decode). Rows past
+//                 cu_seqlens_q[b] are padding: not read in q and left alone in out and lse
+//   workspace     uint8 [>= plan.workspace_bytes] on the same device, aligned to 4 bytes; null, or
+//                 ignored, if that is 0
 //
 // A row without a visible key gives output 0 and lse -inf. Bytes of the cache past a sequence's
-// length are never read into a result. Errors: InvalidArgument, before anything is written.
+// length are never read into a result. What is written (out, lse, workspace) must not share memory
+// with itself or with another argument, q and the cache included; tensors may interleave in one
+// buffer. Errors: InvalidArgument, before anything is written.
 void attention(const DLTensor& out, const DLTensor* lse, const DLTensor& q,
                const KvCacheView& cache, const DLTensor& block_table, const DLTensor& seq_lens,
                const DLTensor* cu_seqlens_q, const AttentionParams& params, const Plan& plan,
@@ -68,7 +75,8 @@ void attention(const DLTensor& out, const DLTensor* lse, const DLTensor& q,
 //   outs  each [total_q, Hq, d] (BF16, FP16 or FP32), lses each [total_q, Hq] FP32, as attention()
 //         returns them; parts may have been centred by different means, lse carries rowbias
 //   out, lse (or null): the merged state. A state (anything, -inf) counts for nothing; all of them
-//         -inf gives (0, -inf).
+//         -inf gives (0, -inf). out may be exactly one of outs, and lse exactly one of lses: the
+//         same address, shape, strides and type. Any other overlap is an error.
 void merge_states(const DLTensor& out, const DLTensor* lse, std::span<const DLTensor* const> outs,
                   std::span<const DLTensor* const> lses, cudaStream_t stream = nullptr);
 

@@ -38,8 +38,10 @@ struct KvCacheView {
 
 struct AppendParams {
   ScaleRule scale_rule = ScaleRule::kSearch;
-  // [b + 1] int32: sequence i owns tokens cu_seqlens[i] .. cu_seqlens[i + 1] - 1 of this call.
-  // Needed only to pick rows of statistics by stats_index; null: every token belongs to sequence 0.
+  // [b + 1] int32: sequence i owns tokens cu_seqlens[i] .. cu_seqlens[i + 1] - 1 of this call;
+  // tokens past the last must have slot -1. Picks rows of statistics by stats_index, and is
+  // required where that names more than one sequence and there is more than one row (a decode step
+  // of b sequences: 0, 1, ..., b). Null: every token belongs to the only sequence.
   const DLTensor* cu_seqlens = nullptr;
 };
 
@@ -47,13 +49,15 @@ struct AppendParams {
 // computes whichever of delta_s, k_residual and k_first the cache has (docs/spec.md, sections 1,
 // 2).
 //
-//   k, v          [tokens, Hkv, d]  BF16, FP16 or FP32, one type; not modified
+//   k, v          [tokens, Hkv, d]  BF16, FP16 or FP32, one type; any outer strides and any
+//                 alignment, innermost contiguous; not modified
 //   slot_mapping  [tokens] int64: page * page_size + offset. -1 skips the token. A slot used twice
 //                 in one call is an error.
 //
 // Errors (InvalidArgument, nothing written): a slot below -1 or beyond the last page, shapes, types
-// or strides that do not fit, a statistics row out of range. Results do not depend on the thread
-// count or on how tokens are spread over calls.
+// or strides that do not fit, a statistics row out of range, cu_seqlens missing, pages that share
+// memory with one another or with anything that the call reads (tensors may interleave in one
+// buffer). Results do not depend on the thread count or on how tokens are spread over calls.
 void append_kv(const KvCacheView& cache, const DLTensor& k, const DLTensor& v,
                const DLTensor& slot_mapping, const AppendParams& params = {},
                cudaStream_t stream = nullptr);

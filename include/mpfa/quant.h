@@ -16,6 +16,10 @@ namespace mpfa {
 //   out         [b, heads, d]  FP32. A sequence without tokens gets 0.
 //
 // Sums are FP64 in token order, so the result does not depend on the thread count.
+//
+// Errors, here and below: InvalidArgument, before anything is written, for shapes, types, strides
+// or values that do not fit, for data not aligned to its elements, and for outputs that share
+// memory with an input or with each other (they may interleave in one buffer).
 void compute_means(const DLTensor& x, const DLTensor* cu_seqlens, const DLTensor& out,
                    cudaStream_t stream = nullptr);
 
@@ -41,6 +45,9 @@ struct CalibrateParams {
 //   q [tokens_q, Hq, d], k [tokens, Hkv, d]: BF16, FP16 or FP32, after the rotary embedding. All
 //   rows of q are used. Finite values only (an error names the first that is not). d is 64 or 128,
 //   r 4, 8 or 16; at least one token, and one query unless k_mean is all that is asked for.
+//
+// Nothing is written unless all of it can be: also where memory runs out or, as an Error, the
+// eigenvectors do not converge.
 void calibrate(const DLTensor& q, const DLTensor& k, const CalibrationOut& out,
                const CalibrateParams& params = {}, cudaStream_t stream = nullptr);
 
@@ -64,7 +71,9 @@ struct QuantizeQParams {
   const DLTensor* residual_basis = nullptr;  // [stats, Hkv, r, d]  FP32, for residual
   const DLTensor* k_first = nullptr;         // [b, Hkv, d]         BF16, for first_key
   const DLTensor* stats_index = nullptr;     // [b] int32: row of statistics; null: row 0
-  const DLTensor* cu_seqlens_q = nullptr;    // [b + 1] int32; null: all tokens belong to sequence 0
+  // [b + 1] int32. Null: all tokens belong to the only sequence; an error where stats_index names
+  // more than one and there is more than one row of statistics.
+  const DLTensor* cu_seqlens_q = nullptr;
 };
 
 // Quantises queries for kernels whose tensor cores take NVFP4 (docs/spec.md, sections 1 and 2).

@@ -1,83 +1,21 @@
 #include "cache/append_check.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
-#include <cstdlib>
+#include <initializer_list>
 #include <limits>
-#include <utility>
+
+#include "core/stats_index.h"
+#include "core/value_checks.h"
 
 namespace mpfa::internal {
 namespace {
 
-// Byte offsets of a view may be anything that its strides say; no product of them may overflow.
-using Wide = __int128;
-
-struct NamedTensor {
-  const DLTensor* tensor;
-  const char* name;
-};
-
-// Every tensor that append_kv writes; the optional ones may be null.
-std::array<NamedTensor, 6> written_tensors(const KvCacheView& cache) {
-  return {{{cache.k_codes, "k_codes"},
-           {cache.k_scales, "k_scales"},
-           {cache.v, "v"},
-           {cache.delta_s, "delta_s"},
-           {cache.k_residual, "k_residual"},
-           {cache.k_first, "k_first"}}};
-}
-
-bool is_empty(const DLTensor& tensor) {
-  return std::any_of(tensor.shape, tensor.shape + tensor.ndim, [](int64_t n) { return n == 0; });
-}
-
-Wide item_size(const DLTensor& tensor) {
-  return (static_cast<Wide>(tensor.dtype.bits) * tensor.dtype.lanes + 7) / 8;
-}
-
-// First byte of a tensor that is not empty, and the byte after its last.
-std::pair<Wide, Wide> byte_range(const DLTensor& tensor) {
-  Wide begin = reinterpret_cast<uintptr_t>(data_of(tensor));
-  Wide end = begin + item_size(tensor);
-  for (int i = 0; i < tensor.ndim; ++i) {
-    const Wide last =
-        (static_cast<Wide>(tensor.shape[i]) - 1) * stride_of(tensor, i) * item_size(tensor);
-    (last < 0 ? begin : end) += last;
-  }
-  return {begin, end};
-}
-
-// Two elements of a written tensor must never share an address, or the result would depend on the
-// order of writes. Sorted by stride, every dimension must step over all of the smaller ones.
-void check_no_self_overlap(const DLTensor& tensor, const char* name) {
-  std::vector<std::pair<Wide, int64_t>> dims;  // |stride|, size
-  for (int i = 0; i < tensor.ndim; ++i) {
-    const Wide stride = stride_of(tensor, i);
-    if (tensor.shape[i] > 1) dims.emplace_back(stride < 0 ? -stride : stride, tensor.shape[i]);
-  }
-  std::sort(dims.begin(), dims.end());
-  Wide extent = 1;
-  for (const auto& [stride, size] : dims) {
-    MPFA_CHECK(stride >= extent, name, " has shape ", shape_string(tensor), " and a stride of ",
-               static_cast<int64_t>(stride),
-               " that makes its elements share memory: a written tensor must not overlap itself");
-    extent += (size - 1) * stride;
-  }
-}
-
-void check_memory(const KvCacheView& cache, std::initializer_list<NamedTensor> inputs) {
-  for (const NamedTensor& written : written_tensors(cache)) {
-    if (written.tensor == nullptr || is_empty(*written.tensor)) continue;
-    check_no_self_overlap(*written.tensor, written.name);
-    const auto [begin, end] = byte_range(*written.tensor);
-    for (const NamedTensor& input : inputs) {
-      if (is_empty(*input.tensor)) continue;
-      const auto [input_begin, input_end] = byte_range(*input.tensor);
-      MPFA_CHECK(input_end <= begin || end <= input_begin, input.name, " overlaps the cache's ",
-                 written.name, " in memory: inputs must lie outside the cache");
-    }
-  }
+// Nothing that the call reads, statistics included, may lie where it writes.
+void check_memory(const KvCacheView& cache, std::initializer_list<NamedTensor> arguments) {
+  std::vector<NamedTensor> inputs = arguments;
+  for (const NamedTensor& row : stats_tensors(cache)) inputs.push_back(row);
+  check_written(page_tensors(cache), inputs);
 }
 
 AppendInput read_input(const DLTensor& tensor, const char* name, const CacheTensors& cache,
@@ -143,17 +81,21 @@ std::vector<int64_t> read_stats_rows(const AppendArgs& args, const AppendParams&
     batch_size = check_cu_seqlens(cu_seqlens, "cu_seqlens", args.num_tokens);
     covered = *cu_seqlens.at(batch_size);
   }
-  check_stats_index(args.cache, batch_size);
+  const CacheTensors& cache = args.cache;
+  check_stats_index(cache.stats_index, batch_size, cache.num_stats);
+  if (!cu_seqlens) {
+    check_one_sequence(cache.stats_index, cache.num_stats, args.num_tokens, "cu_seqlens");
+  }
   for (int64_t i = covered; i < args.num_tokens; ++i) {
     MPFA_CHECK(*args.slots.at(i) == -1, "slot_mapping[", i, "] = ", *args.slots.at(i),
                ": must be -1, as token ", i, " belongs to no sequence (cu_seqlens ends at ",
                covered, ")");
   }
-  if (!args.cache.stats_index) return {};
-  std::vector<int64_t> rows(args.num_tokens, batch_size > 0 ? args.cache.stats_row(0) : 0);
+  if (!cache.stats_index) return {};
+  std::vector<int64_t> rows(args.num_tokens, batch_size > 0 ? cache.stats_row(0) : 0);
   for (int64_t b = 0; cu_seqlens && b < batch_size; ++b) {
     std::fill(rows.begin() + *cu_seqlens.at(b), rows.begin() + *cu_seqlens.at(b + 1),
-              args.cache.stats_row(b));
+              cache.stats_row(b));
   }
   return rows;
 }
@@ -173,12 +115,13 @@ AppendArgs check_append(const KvCacheView& cache, const DLTensor& k, const DLTen
   check_size(v, "v", 0, args.num_tokens, "as k has");
   args.slots = Tensor<int64_t, 1>::from(slot_mapping, "slot_mapping", false);
   check_size(slot_mapping, "slot_mapping", 0, args.num_tokens, "one slot per token of k");
-  MPFA_CHECK(params.scale_rule == ScaleRule::kPlain || params.scale_rule == ScaleRule::kSearch,
-             "scale_rule = ", static_cast<int>(params.scale_rule), ": must be kPlain or kSearch");
+  check_scale_rule(params.scale_rule);
   check_slot_range(args.slots, args.cache);
   check_slots_differ(args.slots);
   args.stats_rows = read_stats_rows(args, params);
-  check_memory(cache, {{&k, "k"}, {&v, "v"}, {&slot_mapping, "slot_mapping"}});
+  check_memory(
+      cache,
+      {{&k, "k"}, {&v, "v"}, {&slot_mapping, "slot_mapping"}, {params.cu_seqlens, "cu_seqlens"}});
   return args;
 }
 

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "cache/host_tensor.h"
+#include "core/shapes.h"
 #include "core/tensor.h"
 #include "mpfa/cache.h"
 #include "mpfa/check.h"
@@ -13,12 +14,13 @@ namespace {
 using internal::HostTensor;
 
 void check_head_dim(int64_t head_dim) {
-  MPFA_CHECK(head_dim == 64 || head_dim == 128, "head_dim = ", head_dim, ": must be 64 or 128");
+  MPFA_CHECK(internal::is_head_dim(head_dim), "head_dim = ", head_dim, ": must be ",
+             internal::alternatives(internal::kHeadDims));
 }
 
 void check_residual_rank(int64_t rank) {
-  MPFA_CHECK(rank == 0 || rank == 4 || rank == 8 || rank == 16, "residual_rank = ", rank,
-             ": must be 0, 4, 8 or 16");
+  MPFA_CHECK(rank == 0 || internal::is_residual_rank(rank), "residual_rank = ", rank,
+             ": must be 0, ", internal::alternatives(internal::kResidualRanks));
 }
 
 // num_q_heads sizes delta_s and q_mean only; without them 0 means that it is not known.
@@ -34,8 +36,8 @@ void check_config(const KvCacheConfig& c) {
   constexpr int64_t kMaxPages = std::numeric_limits<int32_t>::max();
   MPFA_CHECK(c.num_pages >= 1 && c.num_pages <= kMaxPages, "num_pages = ", c.num_pages,
              ": must be 1 to ", kMaxPages);
-  MPFA_CHECK(c.page_size == 16 || c.page_size == 32 || c.page_size == 64 || c.page_size == 128,
-             "page_size = ", c.page_size, ": must be 16, 32, 64 or 128");
+  MPFA_CHECK(internal::is_page_size(c.page_size), "page_size = ", c.page_size, ": must be ",
+             internal::alternatives(internal::kPageSizes));
   check_heads(c);
   check_head_dim(c.head_dim);
   check_residual_rank(c.residual_rank);

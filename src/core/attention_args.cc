@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/block_table.h"
+#include "core/stats_index.h"
+
 namespace mpfa::internal {
 namespace {
 
@@ -46,19 +49,7 @@ void check_sequences(const DLTensor& block_table, const DLTensor& seq_lens, Atte
   in.seq_lens = Tensor<int32_t, 1>::from(seq_lens, "seq_lens", false);
   in.batch_size = in.seq_lens.size(0);
   check_size(block_table, "block_table", 0, in.batch_size, "one row per sequence of seq_lens");
-  const int64_t page_size = in.cache.page_size;
-  for (int64_t b = 0; b < in.batch_size; ++b) {
-    const int64_t length = in.seqlen_k(b);
-    const int64_t capacity = in.block_table.size(1) * page_size;
-    MPFA_CHECK(length >= 0 && length <= capacity, "seq_lens[", b, "] = ", length, ": must be 0 to ",
-               capacity, " (block_table's ", in.block_table.size(1), " pages of ", page_size,
-               " tokens)");
-    for (int64_t p = 0; p * page_size < length; ++p) {
-      const int32_t page = *in.block_table.at(b, p);
-      MPFA_CHECK(page >= 0 && page < in.cache.num_pages, "block_table[", b, ", ", p, "] = ", page,
-                 ": must be 0 to ", in.cache.num_pages - 1);
-    }
-  }
+  check_block_table(in.cache, in.block_table, in.seq_lens);
 }
 
 void check_rows(const DLTensor& q, const DLTensor* cu_seqlens_q, AttentionInputs& in) {
@@ -79,6 +70,7 @@ ActivationTensor ActivationTensor::from(const DLTensor& tensor, std::string_view
   ActivationTensor result;
   result.type = float_type(tensor, name);
   const auto element = static_cast<int64_t>(float_type_size(result.type));
+  check_alignment(tensor, name, float_type_size(result.type));
   result.data = data_of(tensor);
   result.rows = tensor.shape[0];
   result.heads = tensor.shape[1];
@@ -108,7 +100,7 @@ AttentionInputs check_attention_inputs(const DLTensor& q, const KvCacheView& cac
   check_heads(q, in);
   check_sequences(block_table, seq_lens, in);
   check_rows(q, cu_seqlens_q, in);
-  check_stats_index(in.cache, in.batch_size);
+  check_stats_index(in.cache.stats_index, in.batch_size, in.cache.num_stats);
   check_sinks(params.sinks, in);
   in.softmax_scale =
       params.softmax_scale.value_or(1.0f / std::sqrt(static_cast<float>(in.cache.head_dim)));
@@ -120,16 +112,10 @@ AttentionInputs check_attention_inputs(const DLTensor& q, const KvCacheView& cac
 
 ActivationTensor check_attention_output(const DLTensor& out, const DLTensor& q) {
   const ActivationTensor result = ActivationTensor::from(out, "out");
-  check_distinct_elements(out, "out");
   MPFA_CHECK(result.type == float_type(q, "q"), "out has type ", dtype_string(out.dtype),
              ": must be that of q, ", dtype_string(q.dtype));
   for (int i = 0; i < 3; ++i) check_size(out, "out", i, q.shape[i], "as q has");
   return result;
-}
-
-Tensor<float, 2> check_lse_output(const DLTensor* lse, int64_t rows, int64_t heads) {
-  if (lse != nullptr) check_distinct_elements(*lse, "lse");
-  return check_lse(lse, "lse", rows, heads);
 }
 
 Tensor<float, 2> check_lse(const DLTensor* lse, std::string_view name, int64_t rows,

@@ -64,10 +64,9 @@ AttentionInputs check_attention_inputs(const DLTensor& q, const KvCacheView& cac
                                        const DLTensor& block_table, const DLTensor& seq_lens,
                                        const DLTensor* cu_seqlens_q, const AttentionParams& params);
 
-// Checks out against q (same shape and type).
+// Checks out against q (same shape and type); overlaps are check_written's.
 ActivationTensor check_attention_output(const DLTensor& out, const DLTensor& q);
-// Checks lse [total_q, Hq] that is written or (below) read; null gives an absent tensor.
-Tensor<float, 2> check_lse_output(const DLTensor* lse, int64_t rows, int64_t heads);
+// Checks lse [total_q, Hq]; null gives an absent tensor.
 Tensor<float, 2> check_lse(const DLTensor* lse, std::string_view name, int64_t rows, int64_t heads);
 
 }  // namespace mpfa::internal

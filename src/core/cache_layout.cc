@@ -1,6 +1,11 @@
 #include "core/cache_layout.h"
 
-#include <cmath>
+#include <algorithm>
+#include <initializer_list>
+#include <iterator>
+
+#include "core/shapes.h"
+#include "core/value_checks.h"
 
 namespace mpfa::internal {
 namespace {
@@ -17,42 +22,20 @@ void check_required_with(bool condition, const DLTensor* tensor, std::string_vie
   MPFA_CHECK(!condition || tensor != nullptr, name, " is missing: it is required with ", reason);
 }
 
-void check_positive(const Tensor<float, 2>& scales, std::string_view name) {
-  if (!scales) return;
-  for (int64_t s = 0; s < scales.size(0); ++s) {
-    for (int64_t h = 0; h < scales.size(1); ++h) {
-      const float value = *scales.at(s, h);
-      MPFA_CHECK(std::isfinite(value) && value > 0, name, "[", s, ", ", h, "] = ", value,
-                 ": must be finite and above 0");
-    }
-  }
-}
-
-void check_residual_scale(const Tensor<float, 3>& scales) {
-  for (int64_t s = 0; s < scales.size(0); ++s) {
-    for (int64_t h = 0; h < scales.size(1); ++h) {
-      for (int64_t j = 0; j < scales.size(2); ++j) {
-        const float value = *scales.at(s, h, j);
-        MPFA_CHECK(std::isfinite(value) && value > 0, "residual_scale[", s, ", ", h, ", ", j,
-                   "] = ", value, ": must be finite and above 0");
-      }
-    }
-  }
-}
-
 // k_codes decides every size that the others must agree with.
 void read_shape(const DLTensor& k_codes, CacheTensors& t) {
   t.num_pages = t.k_codes.size(0);
   t.num_kv_heads = t.k_codes.size(1);
   t.page_size = t.k_codes.size(2);
-  MPFA_CHECK(t.k_codes.size(3) == 32 || t.k_codes.size(3) == 64, "k_codes has shape ",
-             shape_string(k_codes), ": its last dimension, head_dim / 2, must be 32 or 64");
-  t.head_dim = static_cast<int>(t.k_codes.size(3) * 2);
+  const int64_t half = t.k_codes.size(3);
+  MPFA_CHECK(half <= kHeadDims.back() && is_head_dim(2 * half), "k_codes has shape ",
+             shape_string(k_codes), ": its last dimension is head_dim / 2, and head_dim must be ",
+             alternatives(kHeadDims));
+  t.head_dim = static_cast<int>(2 * half);
   MPFA_CHECK(t.num_kv_heads >= 1, "k_codes has shape ", shape_string(k_codes),
              ": needs at least one KV head");
-  MPFA_CHECK(t.page_size == 16 || t.page_size == 32 || t.page_size == 64 || t.page_size == 128,
-             "page_size = ", t.page_size, " (k_codes has shape ", shape_string(k_codes),
-             "): must be 16, 32, 64 or 128");
+  MPFA_CHECK(is_page_size(t.page_size), "page_size = ", t.page_size, " (k_codes has shape ",
+             shape_string(k_codes), "): must be ", alternatives(kPageSizes));
 }
 
 void check_pages(const DLTensor& tensor, std::string_view name, const CacheTensors& t,
@@ -66,10 +49,10 @@ void check_pages(const DLTensor& tensor, std::string_view name, const CacheTenso
 void check_residual(const KvCacheView& cache, CacheTensors& t) {
   if (cache.k_residual == nullptr) return;
   t.k_residual = Tensor<E4m3, 4>::from(cache.k_residual, "k_residual");
-  t.residual_rank = static_cast<int>(t.k_residual.size(3));
-  const int r = t.residual_rank;
-  MPFA_CHECK(r == 4 || r == 8 || r == 16, "k_residual has shape ", shape_string(*cache.k_residual),
-             ": its last dimension, the residual rank, must be 4, 8 or 16");
+  const int64_t r = t.k_residual.size(3);
+  MPFA_CHECK(is_residual_rank(r), "k_residual has shape ", shape_string(*cache.k_residual),
+             ": its last dimension, the residual rank, must be ", alternatives(kResidualRanks));
+  t.residual_rank = static_cast<int>(r);
   check_pages(*cache.k_residual, "k_residual", t, r);
 }
 
@@ -132,7 +115,14 @@ void read_residual_stats(const KvCacheView& cache, CacheTensors& t) {
   check_size(*s.residual_basis, "residual_basis", 2, t.residual_rank, "as k_residual has");
   check_size(*s.residual_basis, "residual_basis", 3, t.head_dim, "head_dim");
   check_size(*s.residual_scale, "residual_scale", 2, t.residual_rank, "as k_residual has");
-  check_residual_scale(t.stats.residual_scale);
+  check_positive(t.stats.residual_scale, "residual_scale");
+}
+
+std::vector<NamedTensor> present(std::initializer_list<NamedTensor> tensors) {
+  std::vector<NamedTensor> result;
+  std::copy_if(tensors.begin(), tensors.end(), std::back_inserter(result),
+               [](const NamedTensor& t) { return t.tensor != nullptr; });
+  return result;
 }
 
 }  // namespace
@@ -160,15 +150,25 @@ CacheTensors check_cache(const KvCacheView& cache) {
   return t;
 }
 
-void check_stats_index(const CacheTensors& cache, int64_t batch_size) {
-  if (!cache.stats_index) return;
-  MPFA_CHECK(cache.stats_index.size(0) >= batch_size, "stats_index has ", cache.stats_index.size(0),
-             " elements: must have one per sequence, ", batch_size);
-  for (int64_t i = 0; i < batch_size; ++i) {
-    const int32_t row = *cache.stats_index.at(i);
-    MPFA_CHECK(row >= 0 && row < cache.num_stats, "stats_index[", i, "] = ", row, ": must be 0 to ",
-               cache.num_stats - 1);
-  }
+std::vector<NamedTensor> page_tensors(const KvCacheView& cache) {
+  return present({{cache.k_codes, "the cache's k_codes"},
+                  {cache.k_scales, "the cache's k_scales"},
+                  {cache.v, "the cache's v"},
+                  {cache.delta_s, "the cache's delta_s"},
+                  {cache.k_residual, "the cache's k_residual"},
+                  {cache.k_first, "the cache's k_first"}});
+}
+
+std::vector<NamedTensor> stats_tensors(const KvCacheView& cache) {
+  const StatsView& s = cache.stats;
+  const bool residual = cache.k_residual != nullptr;
+  return present({{s.k_mean, "k_mean"},
+                  {s.q_mean, "q_mean"},
+                  {residual ? s.residual_basis : nullptr, "residual_basis"},
+                  {residual ? s.residual_scale : nullptr, "residual_scale"},
+                  {s.k_scale, "k_scale"},
+                  {s.v_scale, "v_scale"},
+                  {cache.stats_index, "stats_index"}});
 }
 
 }  // namespace mpfa::internal

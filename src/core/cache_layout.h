@@ -2,6 +2,9 @@
 // here, so that a cache is valid everywhere or nowhere.
 #pragma once
 
+#include <vector>
+
+#include "core/overlap.h"
 #include "core/tensor.h"
 #include "mpfa/cache.h"
 
@@ -47,7 +50,10 @@ struct CacheTensors {
 // Throws InvalidArgument naming the tensor that does not fit.
 CacheTensors check_cache(const KvCacheView& cache);
 
-// Checks stats_index for a batch: long enough, every row within num_stats.
-void check_stats_index(const CacheTensors& cache, int64_t batch_size);
+// The tensors of a checked cache that are there, with the names that errors call them by: the
+// pages, which append_kv writes, and the statistics, which are read only. Those that the cache has
+// no use for are left out.
+std::vector<NamedTensor> page_tensors(const KvCacheView& cache);
+std::vector<NamedTensor> stats_tensors(const KvCacheView& cache);
 
 }  // namespace mpfa::internal

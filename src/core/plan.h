@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "core/ceil_div.h"
 #include "mpfa/attention.h"
 
 namespace mpfa::internal {
@@ -13,8 +14,10 @@ namespace mpfa::internal {
 inline constexpr int64_t kMaxSplitSeqlenQ = 16;
 
 // Floats kept per query row of a split: the unnormalised output and its state.
-inline constexpr int64_t kPartialStateFloats = 5;  // RowState of cpu/attention_kernel.h
+inline constexpr int64_t kPartialStateFloats = 8;  // RowState of cpu/attention_kernel.h
 
-inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+// Throws InvalidArgument unless `given` is what plan() makes of given.params: sizes that do not
+// belong together would let attention() leave its workspace or count keys twice.
+void check_plan(const Plan& given);
 
 }  // namespace mpfa::internal

@@ -75,6 +75,10 @@ bool dtype_matches<Bf16>(DLDataType dtype) {
   return is_type(dtype, kDLBfloat, 16);
 }
 template <>
+bool dtype_matches<Fp16>(DLDataType dtype) {
+  return is_type(dtype, kDLFloat, 16);
+}
+template <>
 bool dtype_matches<E4m3>(DLDataType dtype) {
   return is_type(dtype, kDLFloat8_e4m3fn, 8) || is_type(dtype, kDLUInt, 8);
 }
@@ -99,6 +103,10 @@ const char* dtype_expected<int64_t>() {
 template <>
 const char* dtype_expected<Bf16>() {
   return "bfloat16";
+}
+template <>
+const char* dtype_expected<Fp16>() {
+  return "float16";
 }
 template <>
 const char* dtype_expected<E4m3>() {
@@ -139,12 +147,10 @@ void check_layout(const DLTensor& tensor, std::string_view name, int ndim, bool 
              " in its last dimension: must be 1 (contiguous)");
 }
 
-void check_distinct_elements(const DLTensor& tensor, std::string_view name) {
-  for (int i = 0; i < tensor.ndim; ++i) {
-    MPFA_CHECK(tensor.shape[i] <= 1 || stride_of(tensor, i) != 0, name,
-               " has stride 0 in dimension ", i, " of size ", tensor.shape[i],
-               ": it is written, so its elements must be distinct");
-  }
+void check_alignment(const DLTensor& tensor, std::string_view name, size_t size) {
+  const auto misalignment = reinterpret_cast<uintptr_t>(data_of(tensor)) % size;
+  MPFA_CHECK(misalignment == 0, name, " starts at an address that is ", misalignment, " modulo ",
+             size, ": must be aligned to its elements");
 }
 
 void check_size(const DLTensor& tensor, std::string_view name, int dim, int64_t expected,

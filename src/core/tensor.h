@@ -37,9 +37,6 @@ const char* dtype_expected();
 // and that its innermost dimension is contiguous where `inner_contiguous`.
 void check_layout(const DLTensor& tensor, std::string_view name, int ndim, bool inner_contiguous);
 
-// Refuses a tensor to be written in which several indices mean one element (stride 0).
-void check_distinct_elements(const DLTensor& tensor, std::string_view name);
-
 // Stride of dimension i in elements; a null DLTensor::strides means compact row-major.
 int64_t stride_of(const DLTensor& tensor, int i);
 
@@ -47,6 +44,10 @@ inline std::byte* data_of(const DLTensor& tensor) {
   if (tensor.data == nullptr) return nullptr;  // an empty tensor
   return static_cast<std::byte*>(tensor.data) + tensor.byte_offset;
 }
+
+// Checks that data_of(tensor) may be read as elements of `size` bytes. Strides count elements, so
+// that all others are aligned too.
+void check_alignment(const DLTensor& tensor, std::string_view name, size_t size);
 
 // A non-owning strided array. Offsets are 64-bit; the innermost stride is free only where the
 // tensor was made with inner_contiguous = false.
@@ -80,17 +81,15 @@ class Tensor {
   static Tensor from(const DLTensor& tensor, std::string_view name, bool inner_contiguous = true) {
     MPFA_CHECK(dtype_matches<T>(tensor.dtype), name, " has type ", dtype_string(tensor.dtype),
                ": must be ", dtype_expected<T>());
-    Tensor result = untyped(tensor, name, inner_contiguous);
-    const auto misalignment = reinterpret_cast<uintptr_t>(result.data_) % alignof(T);
-    MPFA_CHECK(misalignment == 0, name, " starts at an address that is ", misalignment, " modulo ",
-               alignof(T), ": must be aligned to its elements");
+    const Tensor result = untyped(tensor, name, inner_contiguous);
+    check_alignment(tensor, name, alignof(T));
     return result;
   }
   // Null gives an absent tensor.
   static Tensor from(const DLTensor* tensor, std::string_view name, bool inner_contiguous = true) {
     return tensor == nullptr ? Tensor{} : from(*tensor, name, inner_contiguous);
   }
-  // Without looking at the type: for activations, whose type is a run-time value.
+  // Without looking at type and alignment: for bytes.
   static Tensor untyped(const DLTensor& tensor, std::string_view name,
                         bool inner_contiguous = true) {
     check_layout(tensor, name, Rank, inner_contiguous);
@@ -132,7 +131,7 @@ decltype(auto) visit_float_type(FloatType type, Fn&& fn) {
 template <int Rank, typename Fn>
 decltype(auto) visit_float_tensor(const DLTensor& tensor, std::string_view name, Fn&& fn) {
   return visit_float_type(float_type(tensor, name), [&](auto element) -> decltype(auto) {
-    return fn(Tensor<decltype(element), Rank>::untyped(tensor, name));
+    return fn(Tensor<decltype(element), Rank>::from(tensor, name));
   });
 }
 

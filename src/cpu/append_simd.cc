@@ -76,7 +76,7 @@ HWY_NOINLINE void centre_key(const AppendRow& row, float* centred, float* scaled
   const bool unit = row.stats.k_scale == 1.0f;
   const VF k_scale = set(row.stats.k_scale);
   for (int64_t i = 0; i < kHeadDim; i += kLanes) {
-    const VF kc = hn::Sub(load_as_float(k + i), hn::LoadU(DF(), row.stats.k_mean + i));
+    const VF kc = hn::Sub(load_widened(DF(), k + i), hn::LoadU(DF(), row.stats.k_mean + i));
     hn::Store(kc, DF(), centred + i);
     hn::Store(unit ? kc : hn::Div(kc, k_scale), DF(), scaled + i);
   }
@@ -146,13 +146,13 @@ HWY_NOINLINE void quantize_value(const AppendRow& row) {
   const auto* v = reinterpret_cast<const T*>(row.v);
   if (row.stats.v_scale == 1.0f) {
     for (int64_t i = 0; i < kHeadDim; i += kLanes) {
-      store_u8(e4m3_stored(load_as_float(v + i)), row.out.v + i);
+      store_u8(e4m3_stored(load_widened(DF(), v + i)), row.out.v + i);
     }
     return;
   }
   const VF v_scale = set(row.stats.v_scale);
   for (int64_t i = 0; i < kHeadDim; i += kLanes) {
-    store_u8(e4m3_stored(hn::Div(load_as_float(v + i), v_scale)), row.out.v + i);
+    store_u8(e4m3_stored(hn::Div(load_widened(DF(), v + i), v_scale)), row.out.v + i);
   }
 }
 

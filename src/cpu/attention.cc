@@ -96,9 +96,8 @@ void merge_splits(const AttentionInputs& in, const AttentionOutputs& outputs,
 }
 
 void check_within_plan(const AttentionInputs& in, const Plan& plan) {
+  check_plan(plan);
   const PlanParams& p = plan.params;
-  MPFA_CHECK(p.kv_split_size > 0, "plan.params.kv_split_size = ", p.kv_split_size,
-             ": make the plan with plan()");
   MPFA_CHECK(in.batch_size <= p.batch_size, "batch size ", in.batch_size,
              ": exceeds plan.params.batch_size = ", p.batch_size);
   MPFA_CHECK(in.q.rows <= p.total_seqlen_q, "q has ", in.q.rows,
@@ -126,6 +125,31 @@ float* check_workspace(const DLTensor* workspace, const Plan& plan) {
   return reinterpret_cast<float*>(bytes.at());
 }
 
+// All tensors of a call, each checked by itself.
+struct CallTensors {
+  const DLTensor& out;
+  const DLTensor* lse;
+  const DLTensor& q;
+  const KvCacheView& cache;
+  const DLTensor& block_table;
+  const DLTensor& seq_lens;
+  const DLTensor* cu_seqlens_q;
+  const DLTensor* sinks;
+  const DLTensor* workspace;  // null where the plan needs none
+};
+
+void check_memory(const CallTensors& t) {
+  std::vector<NamedTensor> inputs = {{&t.q, "q"},
+                                     {&t.block_table, "block_table"},
+                                     {&t.seq_lens, "seq_lens"},
+                                     {t.cu_seqlens_q, "cu_seqlens_q"},
+                                     {t.sinks, "sinks"}};
+  for (const NamedTensor& page : page_tensors(t.cache)) inputs.push_back(page);
+  for (const NamedTensor& row : stats_tensors(t.cache)) inputs.push_back(row);
+  const NamedTensor written[] = {{&t.out, "out"}, {t.lse, "lse"}, {t.workspace, "workspace"}};
+  check_written(written, inputs);
+}
+
 }  // namespace
 }  // namespace internal
 
@@ -137,9 +161,11 @@ void attention(const DLTensor& out, const DLTensor* lse, const DLTensor& q,
   const AttentionInputs in =
       check_attention_inputs(q, cache, block_table, seq_lens, cu_seqlens_q, params);
   const AttentionOutputs outputs{check_attention_output(out, q),
-                                 check_lse_output(lse, in.q.rows, in.q.heads)};
+                                 check_lse(lse, "lse", in.q.rows, in.q.heads)};
   check_within_plan(in, plan);
   float* const space = check_workspace(workspace, plan);
+  check_memory({out, lse, q, cache, block_table, seq_lens, cu_seqlens_q, params.sinks,
+                space == nullptr ? nullptr : workspace});
 
   const WorkList work = make_work_list(in, plan.params.kv_split_size, space);
   const DotKind kind = choose_dot_kind(in.q.type);

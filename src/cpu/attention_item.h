@@ -4,6 +4,8 @@
 #include <hwy/aligned_allocator.h>
 
 #include <cstdint>
+#include <new>
+#include <utility>
 #include <vector>
 
 #include "cpu/attention_kernel.h"
@@ -14,7 +16,18 @@ namespace mpfa::internal {
 inline constexpr int64_t kTileTokens = 64;
 inline constexpr int64_t kMaxHeadDim = 128;
 inline constexpr int64_t kMaxResidualRank = 16;
-inline constexpr float kLog2E = 1.44269504088896340736f;
+inline constexpr double kLog2E = 1.44269504088896340736;
+
+// Makes room for `count` elements, whose values are lost. Where there is no memory everything stays
+// as it was, so that a later, smaller item does not write past the old room.
+template <typename T>
+void grow(hwy::AlignedFreeUniquePtr<T[]>& buffer, int64_t& capacity, int64_t count) {
+  if (count <= capacity) return;
+  auto larger = hwy::AllocateAligned<T>(static_cast<size_t>(count));
+  if (larger == nullptr) throw std::bad_alloc();
+  buffer = std::move(larger);
+  capacity = count;
+}
 
 // A thread's working memory; grows to the largest item it has met.
 struct Scratch {
@@ -28,36 +41,29 @@ struct Scratch {
   Floats deltas;  // [group][kTileTokens]
   int64_t q_capacity = 0;
   int64_t o_capacity = 0;
-  int64_t group_capacity = 0;
+  int64_t k_tile_capacity = 0;
+  int64_t v_tile_capacity = 0;
+  int64_t deltas_capacity = 0;
   std::vector<RowState> states;
   std::vector<float> first_key;    // [rows]: what token 0's score gains
   std::vector<float> delta_scale;  // [rows]: delta_s into the row's units
-  std::vector<float> cap_unit;     // [rows]: softcap only: logit = score * unit + bias
-  std::vector<float> cap_bias;
+  std::vector<float> cap_bias;     // [rows]: softcap only: logit = (score + bias) * unit
+  std::vector<float> cap_unit;
+  std::vector<float> cap_factor;   // [rows]: unit / softcap
   std::vector<int64_t> positions;  // [rows]: query row within the sequence
 
   void reserve(int64_t rows, int64_t q_words, int64_t head_dim, int64_t group) {
-    if (!k_tile) {
-      k_tile = hwy::AllocateAligned<uint32_t>((kMaxHeadDim + kMaxResidualRank) * kTileTokens);
-      v_tile = hwy::AllocateAligned<uint32_t>(kTileTokens * kMaxHeadDim);
-    }
-    if (rows * q_words > q_capacity) {
-      q_capacity = rows * q_words;
-      q = hwy::AllocateAligned<uint32_t>(q_capacity);
-    }
-    if (rows * head_dim > o_capacity) {
-      o_capacity = rows * head_dim;
-      o = hwy::AllocateAligned<float>(o_capacity);
-    }
-    if (group > group_capacity) {
-      group_capacity = group;
-      deltas = hwy::AllocateAligned<float>(group * kTileTokens);
-    }
+    grow(k_tile, k_tile_capacity, (kMaxHeadDim + kMaxResidualRank) * kTileTokens);
+    grow(v_tile, v_tile_capacity, kTileTokens * kMaxHeadDim);
+    grow(q, q_capacity, rows * q_words);
+    grow(o, o_capacity, rows * head_dim);
+    grow(deltas, deltas_capacity, group * kTileTokens);
     states.resize(rows);
     first_key.resize(rows);
     delta_scale.resize(rows);
     cap_unit.resize(rows);
     cap_bias.resize(rows);
+    cap_factor.resize(rows);
     positions.resize(rows);
   }
 };

@@ -27,12 +27,12 @@ struct AttentionOutputs {
 // Everything about a query row's softmax but its output vector. Scores s are kept in units in which
 // no sum of them can overflow; lambda turns them into exponents of 2: p = 2^(lambda * (s - m)).
 struct RowState {
-  float m;  // running maximum, -inf where nothing is visible
+  double unit;     // natural logits per unit of s; lambda / log2(e) unless FP32 cannot hold that
+  double rowbias;  // joins the log of the sum in LSE: softmax_scale * q . k_mean, 0 with softcap
+  float m;         // running maximum, -inf where nothing is visible
   float l;  // sum of p as P V uses them (rounded to BF16 by Bf16Dot): the output's denominator
   float l_exact;  // sum of p before rounding: LSE's
-  float lambda;
-  // Joins the logarithm of the sum in LSE: softmax_scale * q . k_mean, or 0 with softcap.
-  float rowbias;
+  float lambda;   // within FP32's normal range
 };
 
 // Values of V are held divided by this in the kernels (an e4m3 bit pattern read as FP16 has a

@@ -33,24 +33,6 @@ struct WordRows {
   }
 };
 
-// e4m3 codes in the low bytes of the lanes, higher bits zero, to float; NaN included.
-HWY_INLINE VF e4m3_lanes_to_float(VU code) {
-  const DF df;
-  const DU du;
-  const VU abs = hn::And(code, hn::Set(du, 0x7F));
-  const VU shifted = hn::ShiftLeft<20>(abs);
-  const VF normal = hn::BitCast(df, hn::Add(shifted, hn::Set(du, 120u << 23)));
-  // (1 + m / 8) * 2^-6 - 2^-6 = m * 2^-9, without touching FP32's slow denormals.
-  const VF subnormal =
-      hn::Sub(hn::BitCast(df, hn::Add(shifted, hn::Set(du, 121u << 23))), hn::Set(df, 0x1p-6f));
-  const auto is_subnormal = hn::RebindMask(df, hn::Lt(abs, hn::Set(du, 8)));
-  const auto is_nan = hn::RebindMask(df, hn::Eq(abs, hn::Set(du, kE4m3NanCode)));
-  VF value = hn::IfThenElse(is_subnormal, subnormal, normal);
-  value = hn::IfThenElse(is_nan, hn::BitCast(df, hn::Set(du, 0x7FC00000u)), value);
-  const VU sign = hn::ShiftLeft<24>(hn::And(code, hn::Set(du, 0x80)));
-  return hn::BitCast(df, hn::Or(hn::BitCast(du, value), sign));
-}
-
 // Words `first` .. `first` + 3 of kLanes consecutive tokens, transposed: out[i] holds word
 // first + i of every token, one token per lane.
 HWY_INLINE void load_transposed_words(const WordRows& rows, int64_t token, int64_t first,
@@ -73,17 +55,7 @@ HWY_INLINE void load_transposed_words(const WordRows& rows, int64_t token, int64
     in[i] = load(0);
 #endif
   }
-  // A 4x4 transpose inside each 128-bit block.
-  const hn::Repartition<uint64_t, DU> d64;
-  const VU low01 = hn::InterleaveLower(du, in[0], in[1]);
-  const VU high01 = hn::InterleaveUpper(du, in[0], in[1]);
-  const VU low23 = hn::InterleaveLower(du, in[2], in[3]);
-  const VU high23 = hn::InterleaveUpper(du, in[2], in[3]);
-  const auto as64 = [&](VU v) { return hn::BitCast(d64, v); };
-  out[0] = hn::BitCast(du, hn::InterleaveLower(d64, as64(low01), as64(low23)));
-  out[1] = hn::BitCast(du, hn::InterleaveUpper(d64, as64(low01), as64(low23)));
-  out[2] = hn::BitCast(du, hn::InterleaveLower(d64, as64(high01), as64(high23)));
-  out[3] = hn::BitCast(du, hn::InterleaveUpper(d64, as64(high01), as64(high23)));
+  transpose_quads(du, in, out);
 }
 
 // e2m1 code in bits 0..3 of each lane (higher bits are ignored) to float.
@@ -157,7 +129,7 @@ HWY_INLINE VU load_word_column(const WordRows& rows, int64_t token, int64_t inde
 
 HWY_INLINE VF e4m3_byte_to_float(VU word, int byte) {
   const DU du;
-  return e4m3_lanes_to_float(hn::And(hn::ShiftRightSame(word, 8 * byte), hn::Set(du, 0xFF)));
+  return e4m3_decode(hn::And(hn::ShiftRightSame(word, 8 * byte), hn::Set(du, 0xFF)));
 }
 
 // K of kLanes tokens from `token` on to columns of `tile`: head_dim dims, then the residual's

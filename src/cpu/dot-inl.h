@@ -16,17 +16,12 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "core/lanes-inl.h"
 #include "cpu/attention_item.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace mpfa::internal::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-
-using DF = hn::ScalableTag<float>;
-using DU = hn::ScalableTag<uint32_t>;
-using VF = hn::Vec<DF>;
-using VU = hn::Vec<DU>;
-inline constexpr int64_t kLanes = HWY_MAX_BYTES / 4;
 
 // Register blocking: kMaxRows * kColumnVectors accumulators, plus operands, fill the register file
 // (32 registers with AVX-512, 16 before).

@@ -31,6 +31,39 @@ void store_float(std::byte* p, FloatType type, int64_t i, float x) {
   });
 }
 
+// Whether a and b are views of the same elements in the same order.
+bool same_view(const DLTensor& a, const DLTensor& b) {
+  bool same = data_of(a) == data_of(b) && a.ndim == b.ndim && a.dtype.code == b.dtype.code &&
+              a.dtype.bits == b.dtype.bits;
+  for (int i = 0; same && i < a.ndim; ++i) {
+    same = a.shape[i] == b.shape[i] && (a.shape[i] <= 1 || stride_of(a, i) == stride_of(b, i));
+  }
+  return same;
+}
+
+// The parts' memory may be that of the output only as a whole: then a row is overwritten by nobody
+// but the thread that has read it.
+void check_memory(const DLTensor& out, const DLTensor* lse, std::span<const DLTensor* const> outs,
+                  std::span<const DLTensor* const> lses) {
+  std::vector<std::string> names;  // those of the inputs, which only point to them
+  names.reserve(outs.size() + lses.size());
+  std::vector<NamedTensor> out_inputs;
+  std::vector<NamedTensor> lse_inputs;
+  for (size_t i = 0; i < outs.size(); ++i) {
+    const NamedTensor part{outs[i], names.emplace_back(str_cat("outs[", i, "]"))};
+    const NamedTensor part_lse{lses[i], names.emplace_back(str_cat("lses[", i, "]"))};
+    if (!same_view(out, *outs[i])) out_inputs.push_back(part);
+    out_inputs.push_back(part_lse);
+    lse_inputs.push_back(part);
+    if (lse != nullptr && !same_view(*lse, *lses[i])) lse_inputs.push_back(part_lse);
+  }
+  lse_inputs.push_back({&out, "out"});
+  const NamedTensor written_out{&out, "out"};
+  const NamedTensor written_lse{lse, "lse"};
+  check_written({&written_out, 1}, out_inputs);
+  check_written({&written_lse, 1}, lse_inputs);
+}
+
 // One row and head. All inputs are read before anything is written, so out and lse may be one of
 // the parts.
 void merge_row_states(const std::vector<State>& states, const State& result, int64_t row,
@@ -67,10 +100,8 @@ void merge_states(const DLTensor& out, const DLTensor* lse, std::span<const DLTe
   MPFA_CHECK(!outs.empty(), "outs is empty: needs at least one state");
   MPFA_CHECK(outs.size() == lses.size(), "outs has ", outs.size(), " states and lses ", lses.size(),
              ": must be equal");
-  check_layout(out, "out", 3, true);
-  check_distinct_elements(out, "out");
-  const State result{ActivationTensor::from(out, "out"),
-                     check_lse_output(lse, out.shape[0], out.shape[1])};
+  const ActivationTensor merged = ActivationTensor::from(out, "out");
+  const State result{merged, check_lse(lse, "lse", merged.rows, merged.heads)};
   std::vector<State> states;
   for (size_t i = 0; i < outs.size(); ++i) {
     const std::string name = "outs[" + std::to_string(i) + "]";
@@ -81,6 +112,7 @@ void merge_states(const DLTensor& out, const DLTensor* lse, std::span<const DLTe
     for (int dim = 0; dim < 3; ++dim) check_size(*outs[i], name, dim, out.shape[dim], "as out has");
     states.push_back({part, check_lse(lses[i], lse_name, out.shape[0], out.shape[1])});
   }
+  check_memory(out, lse, outs, lses);
   const int64_t heads = result.out.heads;
   constexpr int64_t kGrain = 16;  // rows a task
   parallel_for_ranges(result.out.rows, kGrain, [&](int64_t begin, int64_t end) {

@@ -2,9 +2,8 @@
 // every target. Included once per target by Highway's foreach_target.h.
 //
 // Lanes hold FP32 values. Three tricks carry most of the speed:
-// - Rounding to few mantissa bits is one addition: for a >= 0 whose grid step is 2^n, a + 2^(n +
-// 23)
-//   leaves round-to-nearest-even(a / 2^n) in the sum's low mantissa bits.
+// - Rounding to few mantissa bits is one addition: for a >= 0 whose grid step is 2^n,
+//   a + 2^(n + 23) leaves round-to-nearest-even(a / 2^n) in the sum's low mantissa bits.
 // - Dot products and errors "by halves" never need a horizontal sum: blocks of 16 values are
 //   transposed, so that a lane holds a block and an addition halves all of them at once.
 // - |x| is enough to choose a scale: code and error do not depend on the sign.
@@ -20,6 +19,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "core/lanes-inl.h"
 #include "mpfa/formats.h"
 
 // Blocks as lanes need vectors; where there are none, callers fall back on scalar code.
@@ -29,47 +29,7 @@ HWY_BEFORE_NAMESPACE();
 namespace mpfa::internal::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-using DF = hn::CappedTag<float, 16>;
-using DU = hn::RebindToUnsigned<DF>;
-using DI = hn::RebindToSigned<DF>;
-using VF = hn::Vec<DF>;
-using VU = hn::Vec<DU>;
-using VI = hn::Vec<DI>;
-
-inline constexpr int64_t kLanes = hn::MaxLanes(DF());
 static_assert(kLanes == 4 || kLanes == 8 || kLanes == 16);
-
-HWY_INLINE VF from_bits(VU bits) { return hn::BitCast(DF(), bits); }
-HWY_INLINE VU bits_of(VF x) { return hn::BitCast(DU(), x); }
-HWY_INLINE VF set(float x) { return hn::Set(DF(), x); }
-HWY_INLINE VU set_bits(uint32_t x) { return hn::Set(DU(), x); }
-HWY_INLINE VU set_bits(float x) { return hn::Set(DU(), float_bits(x)); }
-
-HWY_INLINE VU abs_bits(VF x) { return hn::And(bits_of(x), set_bits(0x7FFFFFFFu)); }
-HWY_INLINE VU sign_bits(VF x) { return hn::And(bits_of(x), set_bits(0x80000000u)); }
-
-// ---- Activations ------------------------------------------------------------------------------
-
-// kLanes consecutive values as FP32; `p` may have any alignment.
-HWY_INLINE VF load_as_float(const float* p) { return hn::LoadU(DF(), p); }
-
-HWY_INLINE VU load_u16(const void* p) {
-  const hn::Rebind<uint16_t, DF> d16;
-  return hn::PromoteTo(DU(), hn::LoadU(d16, static_cast<const uint16_t*>(p)));
-}
-HWY_INLINE VF load_as_float(const Bf16* p) { return from_bits(hn::ShiftLeft<16>(load_u16(p))); }
-
-HWY_INLINE VF load_as_float(const Fp16* p) {
-  const VU half = load_u16(p);
-  const VU abs = hn::And(half, set_bits(0x7FFFu));
-  const VU sign = hn::ShiftLeft<16>(hn::Xor(half, abs));
-  const VU normal = hn::Add(hn::ShiftLeft<13>(abs), set_bits(112u << 23));
-  // 2^-14 and below: an integer times 2^-24. 65536 and above: infinity and NaN.
-  const VF tiny = hn::Mul(hn::ConvertTo(DF(), hn::BitCast(DI(), abs)), set(0x1p-24f));
-  const VU huge = hn::Or(normal, set_bits(0x7F800000u));
-  const VU finite = hn::IfThenElse(hn::Lt(abs, set_bits(0x400u)), bits_of(tiny), normal);
-  return from_bits(hn::Or(sign, hn::IfThenElse(hn::Lt(abs, set_bits(0x7C00u)), finite, huge)));
-}
 
 // ---- Rounding -----------------------------------------------------------------------------------
 
@@ -116,19 +76,10 @@ HWY_INLINE VU e4m3_stored(VF x) {
                         with_sign);
 }
 
-// Value of the e4m3 codes 0 .. 0x7E.
-HWY_INLINE VF e4m3_decode_magnitude(VU code) {
-  const VF subnormal = hn::Mul(hn::ConvertTo(DF(), hn::BitCast(DI(), code)), set(0x1p-9f));
-  const VU normal = hn::Add(hn::ShiftLeft<20>(code), set_bits(120u << 23));
-  return from_bits(hn::IfThenElse(hn::Lt(code, set_bits(8u)), bits_of(subnormal), normal));
-}
-
 // BF16 bits as the cache stores them: to nearest even, every NaN the positive quiet one.
 HWY_INLINE VU bf16_stored(VF x) {
-  const VU bits = bits_of(x);
-  const VU odd = hn::And(hn::ShiftRight<16>(bits), set_bits(1u));
-  const VU rounded = hn::ShiftRight<16>(hn::Add(bits, hn::Add(odd, set_bits(0x7FFFu))));
-  return hn::IfThenElse(hn::Gt(abs_bits(x), set_bits(0x7F800000u)), set_bits(0x7FC0u), rounded);
+  return hn::IfThenElse(hn::Gt(abs_bits(x), set_bits(0x7F800000u)), set_bits(0x7FC0u),
+                        round_to_bf16_bits(x));
 }
 
 // Lanes of at most 255 (65535), stored as bytes (16 bits).
@@ -152,20 +103,6 @@ HWY_INLINE void store_nibbles(VU x, uint8_t* p) {
 
 // ---- Blocks of 16 as lanes ----------------------------------------------------------------------
 
-// Transposes 4x4 tiles within every 128 bits: out[k] has, per 128 bits, in[0..3]'s k-th lanes.
-HWY_INLINE void transpose_quads(const VF (&in)[4], VF (&out)[4]) {
-  const DF d;
-  const hn::Repartition<double, DF> d64;
-  const auto low01 = hn::BitCast(d64, hn::InterleaveLower(d, in[0], in[1]));
-  const auto low23 = hn::BitCast(d64, hn::InterleaveLower(d, in[2], in[3]));
-  const auto high01 = hn::BitCast(d64, hn::InterleaveUpper(d, in[0], in[1]));
-  const auto high23 = hn::BitCast(d64, hn::InterleaveUpper(d, in[2], in[3]));
-  out[0] = hn::BitCast(d, hn::InterleaveLower(d64, low01, low23));
-  out[1] = hn::BitCast(d, hn::InterleaveUpper(d64, low01, low23));
-  out[2] = hn::BitCast(d, hn::InterleaveLower(d64, high01, high23));
-  out[3] = hn::BitCast(d, hn::InterleaveUpper(d64, high01, high23));
-}
-
 // Loads kLanes blocks of 16 contiguous values: lane b of out[i] is blocks[16 * b + i].
 HWY_INLINE void load_blocks(const float* blocks, VF (&out)[kNvfp4BlockSize]) {
   const DF d;
@@ -178,7 +115,7 @@ HWY_INLINE void load_blocks(const float* blocks, VF (&out)[kNvfp4BlockSize]) {
       for (int64_t c = 0; c < 4; ++c) {
         rows[c] = hn::LoadU(d, blocks + (4 * g + c) * kNvfp4BlockSize + part * kLanes);
       }
-      transpose_quads(rows, quads[g]);
+      transpose_quads(d, rows, quads[g]);
     }
     VF* to = out + part * kLanes;
     for (int64_t k = 0; k < 4; ++k) {

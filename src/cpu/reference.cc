@@ -151,30 +151,44 @@ struct RowResult {
   double lse = kMinusInfinity;
 };
 
+// log(e^a + e^b).
+double log_sum(double a, double b) {
+  return std::max(a, b) + std::log1p(std::exp(-std::abs(a - b)));
+}
+
+// rowbias is the same for every key of a row. Without softcap it cancels in the probabilities, so
+// it joins LSE alone: beside a large one the scores would drown.
 RowResult attend_row(const AttentionInputs& in, int64_t b, int64_t i, int64_t q_head,
                      const Query& query, const SequenceKv& kv) {
   const int64_t d = in.cache.head_dim;
+  const bool capped = in.softcap > 0;
   std::vector<int64_t> keys;
-  Vector x;  // logits of the visible keys
+  Vector x;  // logits of the visible keys, less `shift`
+  const double shift = capped ? 0.0 : in.softmax_scale * query.rowbias;
   for (int64_t j = 0; j < kv.length; ++j) {
     if (!visible(in, i, j, in.seqlen_q(b), kv.length)) continue;
-    const double full = in.softmax_scale * (score(in, b, q_head, query, kv, j) + query.rowbias);
+    const double s = score(in, b, q_head, query, kv, j);
+    const double logit =
+        capped ? in.softcap * std::tanh(in.softmax_scale * (s + query.rowbias) / in.softcap)
+               : in.softmax_scale * s;
+    if (logit == kMinusInfinity) continue;  // as good as hidden
     keys.push_back(j);
-    x.push_back(in.softcap > 0 ? in.softcap * std::tanh(full / in.softcap) : full);
+    x.push_back(logit);
   }
   RowResult result;
   result.out.assign(d, 0.0);
   if (keys.empty()) return result;  // output 0 and LSE -inf, sink or not
 
-  const double sink = in.sinks ? *in.sinks.at(q_head) : kMinusInfinity;
-  const double m = std::max(sink, *std::max_element(x.begin(), x.end()));
-  double denominator = std::exp(sink - m);
-  for (const double logit : x) denominator += std::exp(logit - m);
+  const double m = *std::max_element(x.begin(), x.end());
+  double sum = 0.0;
+  for (const double logit : x) sum += std::exp(logit - m);
+  const double lse = (m + shift) + std::log(sum);
+  result.lse = in.sinks ? log_sum(lse, *in.sinks.at(q_head)) : lse;
+  const double denominator = sum * std::exp(result.lse - lse);
   for (size_t n = 0; n < keys.size(); ++n) {
     const double p = std::exp(x[n] - m) / denominator;
     for (int64_t c = 0; c < d; ++c) result.out[c] += p * kv.v_hat[keys[n] * d + c];
   }
-  result.lse = m + std::log(denominator);
   return result;
 }
 

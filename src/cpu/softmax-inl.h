@@ -46,20 +46,23 @@ HWY_INLINE VF exp2_nonpositive(VF x) {
   return hn::IfThenElse(hn::IsNaN(x), x, result);
 }
 
-// s = softcap * tanh((s * scale + rowbias) / softcap) along one row.
-HWY_INLINE void apply_softcap(float* HWY_RESTRICT s, int64_t n, float scale, float rowbias,
-                              float softcap) {
+// Scores to natural logits, s = softcap * tanh(x / softcap) with x = (s + bias) * unit; `factor` is
+// unit / softcap.
+HWY_INLINE void apply_softcap(float* HWY_RESTRICT s, int64_t n, float bias, float unit,
+                              float factor, float softcap) {
   const DF df;
-  const VF a = hn::Set(df, scale);
-  const VF b = hn::Set(df, rowbias);
-  const VF inverse = hn::Set(df, 1.0f / softcap);
   const VF cap = hn::Set(df, softcap);
   // tanh is 1 to FP32's precision from 10 on; the limit keeps infinities out of its arithmetic.
   const VF limit = hn::Set(df, 20.0f);
+  // Below this tanh is the identity to FP32's precision, and the quotient may be denormal.
+  const VF linear = hn::Set(df, 0x1p-13f);
   for (int64_t i = 0; i < n; i += kLanes) {
-    VF x = hn::Mul(hn::MulAdd(hn::Load(df, s + i), a, b), inverse);
-    x = hn::Min(limit, hn::Max(hn::Neg(limit), x));
-    hn::Store(hn::Mul(hn::Tanh(df, x), cap), df, s + i);
+    const VF sum = hn::Add(hn::Load(df, s + i), hn::Set(df, bias));
+    const VF quotient = hn::Mul(sum, hn::Set(df, factor));
+    const VF inside = hn::Min(limit, hn::Max(hn::Neg(limit), quotient));
+    const VF bent = hn::Mul(hn::Tanh(df, inside), cap);
+    const auto is_linear = hn::Lt(hn::Abs(quotient), linear);
+    hn::Store(hn::IfThenElse(is_linear, hn::Mul(sum, hn::Set(df, unit)), bent), df, s + i);
   }
 }
 

@@ -5,8 +5,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <charconv>
+#include <climits>
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
@@ -21,6 +23,7 @@ namespace mpfa::internal {
 namespace {
 
 constexpr int kMaxNameAttempts = 100;
+constexpr int kMaxLinks = 40;  // as many as Linux follows
 
 // The descriptor that /dev/stdout and its like stand for, or -1. They are duplicated rather than
 // opened: opening them starts a second file position at 0, which would overwrite what the program
@@ -38,11 +41,31 @@ int standard_descriptor(std::string_view path) {
   return -1;
 }
 
-// The path without symbolic links, so that the rename happens beside the real file.
-std::string resolve(const std::string& path) {
-  const std::unique_ptr<char, decltype(&std::free)> real(::realpath(path.c_str(), nullptr),
-                                                         &std::free);
-  return real ? std::string(real.get()) : path;
+// Up to and with the last slash; empty for a plain name.
+std::string folder_of(const std::string& path) { return path.substr(0, path.rfind('/') + 1); }
+
+// Where a symbolic link points, as seen from the link's own folder; empty where `path` is none.
+std::string link_target(const std::string& path) {
+  std::array<char, PATH_MAX> buffer;
+  const ssize_t length = ::readlink(path.c_str(), buffer.data(), buffer.size());
+  if (length <= 0) return {};
+  const std::string target(buffer.data(), static_cast<std::size_t>(length));
+  return target[0] == '/' ? target : folder_of(path) + target;
+}
+
+// The path without symbolic links, so that the rename happens beside the real file. The file itself
+// need not exist: a link to nothing means the file that it names.
+std::string resolve(std::string path) {
+  // Links that lead in a circle have been refused by stat; they can only have been made since.
+  for (int links = 0; links < kMaxLinks; ++links) {
+    const std::unique_ptr<char, decltype(&std::free)> real(::realpath(path.c_str(), nullptr),
+                                                           &std::free);
+    if (real) return real.get();
+    std::string next = link_target(path);
+    if (next.empty()) break;
+    path = std::move(next);
+  }
+  return path;
 }
 
 // A name in the target's directory. It does not contain the target's own name, which may already
@@ -50,9 +73,7 @@ std::string resolve(const std::string& path) {
 std::string temporary_beside(const std::string& target) {
   static thread_local std::random_device entropy;
   const std::uint64_t number = std::uint64_t{entropy()} << 32 | entropy();
-  const std::size_t slash = target.rfind('/');
-  const std::string directory = slash == std::string::npos ? "" : target.substr(0, slash + 1);
-  return directory + ".mpfa-" + std::to_string(number) + ".tmp";
+  return folder_of(target) + ".mpfa-" + std::to_string(number) + ".tmp";
 }
 
 }  // namespace

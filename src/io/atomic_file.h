@@ -13,7 +13,7 @@ namespace mpfa::internal {
 //
 // - A new file gets the usual permissions (0666 less the umask), a replaced one keeps its own; one
 //   that may not be written is not replaced either.
-// - A symbolic link is followed: what it points to is replaced, not the link.
+// - A symbolic link is followed: what it points to is replaced, or created, not the link.
 // - A target that exists and is not a regular file (a FIFO, a terminal, /dev/null) is written
 //   directly, as are /dev/stdout, /dev/stderr and /dev/fd/N, which mean the open descriptor even
 //   when it leads to a regular file. There, "whole or not at all" cannot hold.

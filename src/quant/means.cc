@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "core/overlap.h"
 #include "core/parallel.h"
 #include "core/tensor.h"
 #include "mpfa/quant.h"
@@ -48,6 +49,9 @@ void compute_means(const DLTensor& x, const DLTensor* cu_seqlens, const DLTensor
     internal::check_size(out, "out", 0, batch_size, "the number of sequences");
     internal::check_size(out, "out", 1, heads, "as x has");
     internal::check_size(out, "out", 2, values.size(2), "as x has");
+    const internal::NamedTensor written[] = {{&out, "out"}};
+    const internal::NamedTensor inputs[] = {{&x, "x"}, {cu_seqlens, "cu_seqlens"}};
+    internal::check_written(written, inputs);
     // Stretches of heads rather than single ones: rows of one token lie side by side in memory.
     const int64_t stretch = std::max<int64_t>(1, heads / kHeadStretches);
     const int64_t stretches = (heads + stretch - 1) / stretch;

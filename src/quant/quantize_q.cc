@@ -2,8 +2,11 @@
 #include <bit>
 #include <string_view>
 
+#include "core/overlap.h"
 #include "core/parallel.h"
+#include "core/stats_index.h"
 #include "core/tensor.h"
+#include "core/value_checks.h"
 #include "mpfa/quant.h"
 #include "quant/row_math.h"
 
@@ -23,8 +26,6 @@ struct Statistics {
   int64_t batch_size = 1;
   int64_t num_kv_heads = 0;
   int64_t num_stats = 0;
-
-  bool any_rows() const { return q_mean || k_mean || residual_basis; }
 };
 
 struct Outputs {
@@ -64,18 +65,6 @@ void check_kv_heads(const DLTensor& tensor, std::string_view name, int64_t num_q
   internal::check_size(tensor, name, 1, s.num_kv_heads, "the number of KV heads");
 }
 
-void check_stats_index(const Statistics& s) {
-  if (!s.stats_index) return;
-  MPFA_CHECK(s.stats_index.size(0) >= s.batch_size, "stats_index has ", s.stats_index.size(0),
-             " elements: must have one per sequence, ", s.batch_size);
-  if (!s.any_rows()) return;
-  for (int64_t i = 0; i < s.batch_size; ++i) {
-    const int32_t row = *s.stats_index.at(i);
-    MPFA_CHECK(row >= 0 && row < s.num_stats, "stats_index[", i, "] = ", row, ": must be 0 to ",
-               s.num_stats - 1);
-  }
-}
-
 Statistics check_statistics(const DLTensor& q, const QuantizeQParams& p) {
   const int64_t heads = q.shape[1];
   const int64_t d = q.shape[2];
@@ -109,7 +98,10 @@ Statistics check_statistics(const DLTensor& q, const QuantizeQParams& p) {
     internal::check_size(*p.k_first, "k_first", 2, d, "as q has");
   }
   s.stats_index = Tensor<int32_t, 1>::from(p.stats_index, "stats_index", false);
-  check_stats_index(s);
+  internal::check_stats_index(s.stats_index, s.batch_size, s.num_stats);
+  if (!s.cu_seqlens_q) {
+    internal::check_one_sequence(s.stats_index, s.num_stats, q.shape[0], "cu_seqlens_q");
+  }
   return s;
 }
 
@@ -169,6 +161,21 @@ Outputs check_outputs(const DLTensor& q, const QuantizedQ& out, const Statistics
   }
   check_dots(q, out, s, o);
   return o;
+}
+
+void check_memory(const DLTensor& q, const QuantizedQ& out, const QuantizeQParams& p) {
+  const internal::NamedTensor written[] = {{out.codes, "codes"},        {out.scales, "scales"},
+                                           {out.codes2, "codes2"},      {out.scales2, "scales2"},
+                                           {out.rowbias, "rowbias"},    {out.residual, "residual"},
+                                           {out.first_key, "first_key"}};
+  const internal::NamedTensor inputs[] = {{&q, "q"},
+                                          {p.q_mean, "q_mean"},
+                                          {p.k_mean, "k_mean"},
+                                          {p.residual_basis, "residual_basis"},
+                                          {p.k_first, "k_first"},
+                                          {p.stats_index, "stats_index"},
+                                          {p.cu_seqlens_q, "cu_seqlens_q"}};
+  internal::check_written(written, inputs);
 }
 
 // Writes NVFP4(x) and leaves in x what it lost, the input of a second term.
@@ -250,9 +257,11 @@ void quantize_sequence(const Tensor<T, 3>& q, const Statistics& s, const Outputs
 
 void quantize_q(const DLTensor& q, const QuantizedQ& out, const QuantizeQParams& params,
                 cudaStream_t /*stream*/) {
+  internal::check_scale_rule(params.scale_rule);
   check_q(q);
   const Statistics statistics = check_statistics(q, params);
   const Outputs outputs = check_outputs(q, out, statistics);
+  check_memory(q, out, params);
   internal::visit_float_tensor<3>(q, "q", [&](const auto& queries) {
     internal::parallel_for(statistics.batch_size, [&](int64_t sequence) {
       const auto& cu = statistics.cu_seqlens_q;

@@ -12,7 +12,7 @@
 namespace mpfa::testing {
 namespace {
 
-constexpr uint32_t kFixedSeeds = 150;
+constexpr uint32_t kFixedSeeds = 200;
 
 class Chooser {
  public:
@@ -54,12 +54,19 @@ AttentionShape random_shape(Chooser& choose) {
   s.sinks = choose.one_in(4);
   s.num_stats = choose.between(1, 3);
   s.q_type = choose.pick<DLDataType>({kBF16, kF16, kF32});
-  s.q_magnitude = choose.pick<float>({1e-20f, 0.1f, 1.0f, 1.0f, 1.0f, 4.0f, 1e4f});
+  s.q_magnitude = choose.pick<float>({1e-20f, 0.1f, 1.0f, 1.0f, 1.0f, 4.0f, 1e4f, 1e30f});
+  if (choose.one_in(6)) s.mean_magnitude = choose.pick<float>({0.0f, 1e-30f, 100.0f, 1e30f});
+  if (choose.one_in(6)) s.scale_magnitude = choose.pick<float>({1e-37f, 1e-6f, 1e5f, 1e30f});
+  if (choose.one_in(6)) s.delta_magnitude = choose.pick<float>({0.0f, 1e-30f, 1e4f, 1e36f});
+  if (choose.one_in(6)) s.first_magnitude = choose.pick<float>({0.0f, 1e-30f, 1e4f, 1e36f});
+  if (choose.one_in(6)) s.residual_magnitude = choose.pick<float>({1e-30f, 1e4f, 1e30f});
+  s.zero_keys = choose.one_in(12);
+  s.nan_inside = choose.one_in(12);
   s.kv_split_size = choose.pick<int64_t>({0, 128, 256, 512});
   s.params.causal = !choose.one_in(4);
   if (choose.one_in(3)) s.params.window_left = choose.between(0, 200);
-  if (choose.one_in(4)) s.params.softcap = choose.pick<float>({1.0f, 20.0f, 50.0f});
-  if (choose.one_in(4)) s.params.softmax_scale = choose.pick<float>({0.05f, 0.3f});
+  if (choose.one_in(4)) s.params.softcap = choose.pick<float>({1e-30f, 1.0f, 20.0f, 50.0f, 1e30f});
+  if (choose.one_in(4)) s.params.softmax_scale = choose.pick<float>({1e-30f, 0.05f, 0.3f});
 
   s.decode_form = choose.one_in(3);
   const int64_t batch = choose.between(1, 4);

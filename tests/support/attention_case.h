@@ -25,13 +25,20 @@ struct AttentionShape {
   int64_t residual_rank = 0;
   bool delta_s = false;
   bool first_key = false;
-  bool scales = false;   // k_scale and v_scale other than 1
-  bool strided = false;  // q, out, lse and cache tensors with gaps
+  bool scales = false;      // k_scale and v_scale other than 1
+  bool strided = false;     // q, out, lse, cache tensors and tables with gaps
+  bool zero_keys = false;   // every K^ is 0
+  bool nan_inside = false;  // some valid slots of K and V are NaN
   bool sinks = false;
   bool decode_form = false;  // no cu_seqlens_q: every seqlens_q must be 1
   int64_t num_stats = 1;
   DLDataType q_type = kBF16;
   float q_magnitude = 1.0f;
+  float mean_magnitude = 1.0f;   // of k_mean and, halved, of q_mean
+  float scale_magnitude = 1.0f;  // of k_scale, with `scales`
+  float delta_magnitude = 0.3f;
+  float first_magnitude = 0.2f;
+  float residual_magnitude = 1.0f;  // of residual_scale's factor
   AttentionParams params = {};
   int64_t kv_split_size = 0;
 };
@@ -42,7 +49,9 @@ class AttentionCase {
  public:
   AttentionCase(AttentionShape shape, uint32_t seed);
 
-  // Runs attention() into out() and lse().
+  // Fills out() and lse() with a value that no result has, so that a run that writes nothing shows.
+  void poison_results();
+  // Runs attention() into poisoned out() and lse().
   void run();
   // Runs the oracle and compares; every difference beyond what the type of q and the FP32 or BF16
   // arithmetic explain is a test failure.
@@ -54,6 +63,10 @@ class AttentionCase {
   TestTensor& q() { return *q_; }
   TestTensor& v() { return *v_; }
   TestTensor& k_scales() { return *k_scales_; }
+  TestTensor& k_mean() { return *k_mean_; }
+  TestTensor& q_mean() { return *q_mean_; }
+  TestTensor& k_codes() { return *k_codes_; }
+  TestTensor& sinks() { return *sinks_; }
   TestTensor& block_table() { return *block_table_; }
   const KvCacheView& cache() const { return cache_; }
   int64_t total_q() const { return total_q_; }
@@ -71,6 +84,9 @@ class AttentionCase {
   void make_stats(std::mt19937& random);
   void make_queries(std::mt19937& random);
   void poison_hidden_slots();
+  void put_nan_inside(std::mt19937& random);
+  // The largest magnitude that the parts of a score of this row can have, as logits.
+  double score_magnitude(int64_t row, int64_t q_head) const;
 
   AttentionShape shape_;
   int64_t total_q_ = 0;

@@ -5,20 +5,19 @@
 
 #include "common/machine.h"
 #include "common/table.h"
-#include "core/plan.h"
+#include "core/ceil_div.h"
 #include "core/tensor.h"
 #include "mpfa/check.h"
 
 namespace mpfa::tools {
 namespace {
 
-constexpr DLDataType kInt64Type{kDLInt, 64, 1};
 constexpr int64_t kChunk = 4096;  // tokens of K and V that fill a longer cache again and again
 
 DLDataType dtype_from_name(const std::string& name) {
-  if (name == "fp16") return {kDLFloat, 16, 1};
-  if (name == "fp32") return {kDLFloat, 32, 1};
-  return internal::kBf16Type;
+  if (name == "fp16") return dtype_of<Fp16>();
+  if (name == "fp32") return dtype_of<float>();
+  return dtype_of<Bf16>();
 }
 
 // A linear congruential generator: the same numbers on every machine, and fast enough for
@@ -71,10 +70,6 @@ KvCacheConfig cache_config(const BenchShape& shape, const WorkloadOptions& optio
   return config;
 }
 
-int32_t* int32_data(const DLTensor* tensor) {
-  return reinterpret_cast<int32_t*>(internal::data_of(*tensor));
-}
-
 // A shape too large would not fail at once: memory is handed out as it is touched.
 const BenchShape& checked(BenchMode mode, const BenchShape& shape, const WorkloadOptions& options) {
   const double memory = physical_memory();
@@ -115,14 +110,15 @@ Workload::Workload(BenchMode mode, const BenchShape& shape, const WorkloadOption
   v_ = OwnedTensor("v", dtype, {chunk, shape.num_kv_heads, shape.head_dim});
   fill_random(k_, 1);
   fill_random(v_, 2);
-  slots_ = OwnedTensor("slots", kInt64Type, {tokens});
+  slots_ = OwnedTensor("slots", dtype_of<int64_t>(), {tokens});
   const int64_t slots_per_seq = cache_.config().max_pages_per_seq * options.page_size;
   for (int64_t i = 0; i < tokens; ++i) {
     slots_.data<int64_t>()[i] = i / shape.length * slots_per_seq + i % shape.length;
   }
-  std::iota(int32_data(cache_.block_table()),
-            int32_data(cache_.block_table()) + cache_.config().num_pages, 0);
-  std::fill_n(int32_data(cache_.seq_lens()), shape.batch_size, static_cast<int32_t>(shape.length));
+  auto* pages = data_as<int32_t>(*cache_.block_table());
+  std::iota(pages, pages + cache_.config().num_pages, 0);
+  std::fill_n(data_as<int32_t>(*cache_.seq_lens()), shape.batch_size,
+              static_cast<int32_t>(shape.length));
   if (mode != BenchMode::kAppend) {
     fill_cache();
     make_queries();
@@ -130,8 +126,8 @@ Workload::Workload(BenchMode mode, const BenchShape& shape, const WorkloadOption
 }
 
 void Workload::append(int64_t first_token, int64_t tokens) {
-  append_kv(cache_.view(), k_.view().slice(0, 0, tokens).dl(), v_.view().slice(0, 0, tokens).dl(),
-            slots_.view().slice(0, first_token, first_token + tokens).dl());
+  append_kv(cache_.view(), k_.view().slice(0, 0, tokens), v_.view().slice(0, 0, tokens),
+            slots_.view().slice(0, first_token, first_token + tokens));
 }
 
 void Workload::fill_cache() {

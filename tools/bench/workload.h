@@ -6,7 +6,7 @@
 #include <string>
 
 #include "common/bench_shape.h"
-#include "common/tensor_view.h"
+#include "common/owned_tensor.h"
 #include "mpfa/attention.h"
 #include "mpfa/cache.h"
 

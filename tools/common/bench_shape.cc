@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "common/errors.h"
+#include "core/shapes.h"
 #include "io/quote.h"
 
 namespace mpfa::tools {
@@ -72,10 +73,11 @@ class ShapeParser {
       fail(fmt::format("{} query heads are not a multiple of {} KV heads", shape.num_q_heads,
                        shape.num_kv_heads));
     }
-    if (shape.head_dim != 64 && shape.head_dim != 128) {
-      fail(fmt::format("the head dimension is {}, but must be 64 or 128", shape.head_dim));
+    if (!internal::is_head_dim(shape.head_dim)) {
+      fail(fmt::format("the head dimension is {}, but must be {}", shape.head_dim,
+                       internal::alternatives(internal::kHeadDims)));
     }
-    // Cannot overflow: 2^20 * 2^10 * 2^7 <= 2^37, then by division.
+    // Cannot overflow: 2^20 sequences, 2^10 heads and a head dimension are far below 2^63.
     const int64_t per_token = shape.batch_size * shape.num_q_heads * shape.head_dim;
     if (shape.length > kMaxElements / per_token) fail("it has more than 2^40 elements");
   }

@@ -23,7 +23,8 @@ struct BenchShape {
 
 // Parses a comma-separated list of BATCHxHQ:HKVxD@LENGTH, such as "1x32:8x128@32768,8x9:3x64@4K".
 // A number may end in K (1024). Throws UsageError naming the shape, what is wrong with it and what
-// is allowed: HQ a multiple of HKV, D 64 or 128, no number 0, and no more than 2^40 elements of K.
+// is allowed: HQ a multiple of HKV, D one that a cache can hold, no number 0, and no more than 2^40
+// elements of K.
 std::vector<BenchShape> parse_bench_shapes(std::string_view text);
 
 }  // namespace mpfa::tools

@@ -3,32 +3,31 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
+#include <vector>
 
 #include "common/common_options.h"
 #include "common/errors.h"
 #include "common/layer_stats.h"
+#include "core/shapes.h"
 
 namespace mpfa::tools {
 namespace {
 
 constexpr int64_t kDefaultResidualRank = 8;
 
-// Statistics for the layer: from the file of --stats, else from the layer itself.
-LayerStats find_stats(const Layer& layer, const CacheOptions& options,
-                      SequenceCacheConfig& config) {
-  if (options.stats.empty()) {
-    if (config.residual_rank < 0) config.residual_rank = kDefaultResidualRank;
-    return calibrate_layer(layer, config.residual_rank, config.scale_rule);
-  }
-  const auto reader = internal::SafetensorsReader::open(options.stats);
-  if (config.residual_rank < 0) config.residual_rank = stored_residual_rank(reader, layer.name);
-  StatsShape shape;
-  shape.num_kv_heads = config.num_kv_heads;
-  shape.head_dim = config.head_dim;
-  shape.residual_rank = config.residual_rank;
-  shape.q_mean = config.delta_s;
-  shape.num_q_heads = config.num_q_heads;
-  return load_stats(reader, layer.name, shape);
+SequenceCacheConfig cache_config(const Layer& layer, const CacheOptions& options) {
+  SequenceCacheConfig config;
+  config.capacity = layer.k.size(0);
+  config.page_size = options.page_size;
+  config.num_kv_heads = layer.k.size(1);
+  config.num_q_heads = layer.q.ndim > 0 ? layer.q.size(1) : 0;
+  config.head_dim = layer.k.size(2);
+  config.residual_rank = options.residual_rank;
+  config.first_key = !options.no_first_key;
+  config.delta_s = options.delta_s;
+  config.scale_rule = scale_rule_from_name(options.scale_rule);
+  return config;
 }
 
 }  // namespace
@@ -52,17 +51,23 @@ void add_cache_options(CLI::App& command, CacheOptions& options) {
 }
 
 void add_page_size_option(CLI::App& command, int64_t& page_size) {
-  command.add_option("--page-size", page_size, "Tokens of a page: 16, 32, 64 or 128")
-      ->check(CLI::IsMember({16, 32, 64, 128}))
+  const std::vector<int64_t> allowed(internal::kPageSizes.begin(), internal::kPageSizes.end());
+  command
+      .add_option("--page-size", page_size,
+                  "Tokens of a page: " + internal::alternatives(internal::kPageSizes))
+      ->check(CLI::IsMember(allowed))
       ->type_name("N")
       ->capture_default_str();
 }
 
 void add_residual_rank_option(CLI::App& command, int64_t& rank) {
+  std::vector<int64_t> allowed = {0};
+  allowed.insert(allowed.end(), internal::kResidualRanks.begin(), internal::kResidualRanks.end());
   command
       .add_option("--residual-rank", rank,
-                  "Residual values per token and KV head: 0, 4, 8 or 16 (default 8)")
-      ->check(CLI::IsMember({0, 4, 8, 16}))
+                  fmt::format("Residual values per token and KV head: {} (default {})",
+                              internal::alternatives(allowed), kDefaultResidualRank))
+      ->check(CLI::IsMember(allowed))
       ->type_name("R");
 }
 
@@ -101,30 +106,30 @@ Layer first_tokens(const Layer& layer, int64_t tokens) {
   }
   Layer result = layer;
   result.k = layer.k.slice(0, 0, tokens);
-  if (layer.v.rank() > 0) result.v = layer.v.slice(0, 0, tokens);
-  if (layer.q.rank() > 0) result.q = layer.q.slice(0, 0, std::min(tokens, layer.q.size(0)));
+  if (layer.v.ndim > 0) result.v = layer.v.slice(0, 0, tokens);
+  if (layer.q.ndim > 0) result.q = layer.q.slice(0, 0, std::min(tokens, layer.q.size(0)));
   return result;
 }
 
 SequenceCache make_cache(const Layer& layer, const CacheOptions& options) {
   check_cache_head_dim(layer);
   const Layer used = first_tokens(layer, options.tokens);
-  SequenceCacheConfig config;
-  config.capacity = used.k.size(0);
-  config.page_size = options.page_size;
-  config.num_kv_heads = used.k.size(1);
-  config.num_q_heads = used.q.rank() > 0 ? used.q.size(1) : 0;
-  config.head_dim = used.k.size(2);
-  config.residual_rank = options.residual_rank;
-  config.first_key = !options.no_first_key;
-  config.delta_s = options.delta_s;
-  config.scale_rule = scale_rule_from_name(options.scale_rule);
-  const LayerStats stats = find_stats(used, options, config);
-  return with_context(used.where, [&] {
-    SequenceCache cache(config, stats);
-    cache.append(used.k, used.v);
-    return cache;
-  });
+  SequenceCacheConfig config = cache_config(used, options);
+  std::optional<internal::SafetensorsReader> stats_file;
+  if (!options.stats.empty()) stats_file = internal::SafetensorsReader::open(options.stats);
+  if (config.residual_rank < 0) {
+    config.residual_rank =
+        stats_file ? stored_residual_rank(*stats_file, used.name) : kDefaultResidualRank;
+  }
+  SequenceCache cache = with_context(used.where, [&] { return SequenceCache(config); });
+  const StatsView& stats = cache.cache().view().stats;
+  if (stats_file) {
+    load_stats(*stats_file, used.name, stats);
+  } else {
+    calibrate_layer(used, stats, {.scale_rule = config.scale_rule, .delta_s = config.delta_s});
+  }
+  with_context(used.where, [&] { cache.append(used.k, used.v); });
+  return cache;
 }
 
 }  // namespace mpfa::tools

@@ -29,8 +29,8 @@ void add_cache_options(CLI::App& command, CacheOptions& options);
 // "search" or "plain".
 ScaleRule scale_rule_from_name(const std::string& name);
 
-// The same one by one, for commands that need fewer: --page-size (16, 32, 64 or 128),
-// --residual-rank (0, 4, 8 or 16), --scale-rule; and --kv-split-size, for attention over a cache.
+// The same one by one, for commands that need fewer: --page-size and --residual-rank (the sizes of
+// core/shapes.h; a rank of 0 too), --scale-rule; and --kv-split-size, for attention over a cache.
 void add_page_size_option(CLI::App& command, int64_t& page_size);
 void add_residual_rank_option(CLI::App& command, int64_t& rank);
 void add_scale_rule_option(CLI::App& command, std::string& scale_rule);

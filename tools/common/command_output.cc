@@ -4,6 +4,10 @@
 
 namespace mpfa::tools {
 
+std::string json_text(const Json& document, int indent) {
+  return document.dump(indent, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
 CommandOutput::CommandOutput(std::string command, std::string json_path)
     : command_(std::move(command)),
       json_path_(json_path == "-" ? "/dev/stdout" : std::move(json_path)),
@@ -16,7 +20,7 @@ void CommandOutput::write_json(const Json& result) const {
   Json document = {{"command", command_}, {"version", MPFA_VERSION}};
   document.update(result);
   std::fflush(text_);
-  write_text_file(json_path_, document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  write_text_file(json_path_, json_text(document, 2));
 }
 
 }  // namespace mpfa::tools

@@ -12,6 +12,10 @@ namespace mpfa::tools {
 
 using Json = nlohmann::ordered_json;
 
+// The document and a line's end. Bytes that are not UTF-8, as names of files may have, become
+// U+FFFD: JSON has no others.
+std::string json_text(const Json& document, int indent);
+
 class CommandOutput {
  public:
   // `json_path`: empty for no JSON, "-" for standard output, where the text then goes to standard

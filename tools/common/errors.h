@@ -12,6 +12,10 @@ inline constexpr int kExitOk = 0;
 inline constexpr int kExitFailure = 1;  // a file, its contents, or the machine
 inline constexpr int kExitUsage = 2;    // the command line itself is wrong
 
+// The message of an error of the library, without the place in its source, which says nothing to a
+// user of the command: "d = 5: must be 64 (calibrate.cc:43)" gives "d = 5: must be 64".
+std::string without_source_location(const std::string& message);
+
 // The command line is wrong in a way that only the command itself can see.
 class UsageError : public Error {
  public:

@@ -49,7 +49,7 @@ HeadErrors head_errors(const TensorView& out, std::span<const double> reference)
   MPFA_CHECK(static_cast<int64_t>(reference.size()) == rows * heads * d, "reference has ",
              reference.size(), " values: must have ", rows * heads * d);
   HeadErrors errors;
-  internal::visit_float_tensor<3>(out.dl(), "out", [&](const auto& values) {
+  internal::visit_float_tensor<3>(out, "out", [&](const auto& values) {
     for (int64_t head = 0; head < heads; ++head) {
       Sums sums;
       for (int64_t row = 0; row < rows; ++row) {

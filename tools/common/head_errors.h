@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "common/tensor_view.h"
+#include "mpfa/tensor.h"
 
 namespace mpfa::tools {
 

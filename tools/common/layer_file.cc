@@ -7,6 +7,7 @@
 
 #include "common/errors.h"
 #include "common/glob.h"
+#include "core/shapes.h"
 #include "io/quote.h"
 
 namespace mpfa::tools {
@@ -127,9 +128,9 @@ Layer LayerFile::load(const std::string& name, LayerNeeds needs) const {
     for (const int dim : {0, 1, 2}) {
       loader.require_fit(layer.v.size(dim) == layer.k.size(dim), "v", "k", "the shape of");
     }
-    loader.require_fit(layer.v.dtype().code == layer.k.dtype().code &&
-                           layer.v.dtype().bits == layer.k.dtype().bits,
-                       "v", "k", "the type of");
+    loader.require_fit(
+        layer.v.dtype.code == layer.k.dtype.code && layer.v.dtype.bits == layer.k.dtype.bits, "v",
+        "k", "the type of");
   }
   if (needs.q && needs.k) {
     loader.require_fit(layer.q.size(2) == layer.k.size(2), "q", "k", "the d of");
@@ -141,9 +142,9 @@ Layer LayerFile::load(const std::string& name, LayerNeeds needs) const {
 
 void check_cache_head_dim(const Layer& layer) {
   const int64_t d = layer.k.size(2);
-  if (d == 64 || d == 128) return;
-  throw IoError(
-      fmt::format("{}: k and v have d = {}: a cache holds d = 64 or 128", layer.where, d));
+  if (internal::is_head_dim(d)) return;
+  throw IoError(fmt::format("{}: k and v have d = {}: a cache holds d = {}", layer.where, d,
+                            internal::alternatives(internal::kHeadDims)));
 }
 
 }  // namespace mpfa::tools

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "common/tensor_view.h"
 #include "io/safetensors.h"
+#include "mpfa/tensor.h"
 
 namespace mpfa::tools {
 
@@ -61,7 +61,7 @@ std::vector<std::string> choose_layers(const LayerFile& file,
 // "layer00" and "q" -> "layer00.q"; "" and "q" -> "q".
 std::string layer_tensor_name(const std::string& layer, const std::string& tensor);
 
-// Throws IoError unless d is one that the cache can hold: 64 or 128.
+// Throws IoError unless d is one that a cache can hold (core/shapes.h).
 void check_cache_head_dim(const Layer& layer);
 
 }  // namespace mpfa::tools

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <span>
 #include <vector>
 
@@ -11,16 +10,30 @@
 #include "core/tensor.h"
 #include "io/quote.h"
 #include "mpfa/quant.h"
+#include "mpfa/tensor.h"
 
 namespace mpfa::tools {
 namespace {
 
-using internal::kFloat32Type;
 using internal::SafetensorsReader;
 using internal::TensorInfo;
 
-std::string list_text(const std::vector<int64_t>& shape) {
-  return internal::shape_text(std::span<const int64_t>(shape));
+constexpr DLDataType kFloat32 = dtype_of<float>();
+
+// x - mean in FP32: x [rows, heads, d], mean [heads, d] compact.
+OwnedTensor subtract_mean(const TensorView& x, const DLTensor& mean) {
+  OwnedTensor out("q", kFloat32, {x.size(0), x.size(1), x.size(2)});
+  const int64_t row_size = x.size(1) * x.size(2);
+  const int64_t d = x.size(2);
+  internal::visit_float_tensor<3>(x, "q", [&](const auto& values) {
+    for (int64_t row = 0; row < x.size(0); ++row) {
+      for (int64_t i = 0; i < row_size; ++i) {
+        out.data<float>()[row * row_size + i] =
+            internal::to_float(values.at(row, i / d)[i % d]) - data_as<float>(mean)[i];
+      }
+    }
+  });
+  return out;
 }
 
 // The tensor, if it is FP32 and its extents are those expected (-1: any).
@@ -35,83 +48,86 @@ TensorView load_checked(const SafetensorsReader& reader, const std::string& name
     throw IoError(fmt::format("{}: tensor {} is {} {}: expected F32 {} (-1: any)",
                               internal::quote_path(reader.path()), internal::quote(name),
                               internal::dtype_name(info.dtype), internal::shape_text(info.shape),
-                              list_text(expected)));
+                              internal::shape_text(std::span<const int64_t>(expected))));
   }
   return TensorView(reader.view(name));
 }
 
-// Copies the first `rank` of each head's rows: [1, heads, stored, width] -> [1, heads, rank,
-// width].
-void copy_first_rows(const TensorView& from, int64_t width, int64_t rank, float* to) {
-  const int64_t stored = from.size(2);
-  for (int64_t head = 0; head < from.size(1); ++head) {
-    std::copy_n(from.data<float>() + head * stored * width, rank * width, to + head * rank * width);
+void load_mean(const SafetensorsReader& reader, const std::string& name, const DLTensor& out) {
+  const TensorView mean = row_of(out, 0);
+  const TensorView stored = load_checked(reader, name, {1, mean.size(0), mean.size(1)});
+  std::copy_n(data_as<float>(stored), stored.elements(), data_as<float>(mean));
+}
+
+// Copies the first rows of each head: [heads, stored, width] -> [heads, rank, width].
+void copy_first_rows(const TensorView& from, const TensorView& to, int64_t width) {
+  for (int64_t head = 0; head < to.size(0); ++head) {
+    std::copy_n(data_as<float>(from.row(head)), to.size(1) * width, data_as<float>(to.row(head)));
   }
 }
 
 void load_residual(const SafetensorsReader& reader, const std::string& layer,
-                   const StatsShape& shape, LayerStats& stats) {
-  const int64_t heads = shape.num_kv_heads;
-  const int64_t rank = shape.residual_rank;
+                   const StatsView& out) {
+  const TensorView basis = row_of(*out.residual_basis, 0);
   const std::string name = layer_tensor_name(layer, "residual_basis");
-  const TensorView basis = load_checked(reader, name, {1, heads, -1, shape.head_dim});
-  const TensorView scale =
-      load_checked(reader, layer_tensor_name(layer, "residual_scale"), {1, heads, basis.size(2)});
-  if (basis.size(2) < rank) {
+  const TensorView stored_basis =
+      load_checked(reader, name, {1, basis.size(0), -1, basis.size(2)}).row(0);
+  const TensorView stored_scale = load_checked(reader, layer_tensor_name(layer, "residual_scale"),
+                                               {1, basis.size(0), stored_basis.size(1)})
+                                      .row(0);
+  if (stored_basis.size(1) < basis.size(1)) {
     throw IoError(fmt::format("{}: tensor {} has shape {}: expected a residual rank of at least {}",
                               internal::quote_path(reader.path()), internal::quote(name),
-                              internal::shape_string(basis.dl()), rank));
+                              internal::shape_text(reader.at(name).shape), basis.size(1)));
   }
-  stats.residual_basis =
-      OwnedTensor("residual_basis", kFloat32Type, {1, heads, rank, shape.head_dim});
-  stats.residual_scale = OwnedTensor("residual_scale", kFloat32Type, {1, heads, rank});
-  copy_first_rows(basis, shape.head_dim, rank, stats.residual_basis.data<float>());
-  copy_first_rows(scale, 1, rank, stats.residual_scale.data<float>());
+  copy_first_rows(stored_basis, basis, basis.size(2));
+  copy_first_rows(stored_scale, row_of(*out.residual_scale, 0), 1);
 }
 
 }  // namespace
 
-int64_t LayerStats::residual_rank() const {
-  return residual_basis ? residual_basis.dl().shape[2] : 0;
+LayerStats::LayerStats(int64_t num_q_heads, int64_t num_kv_heads, int64_t head_dim,
+                       int64_t residual_rank)
+    : k_mean("k_mean", kFloat32, {1, num_kv_heads, head_dim}),
+      q_mean("q_mean", kFloat32, {1, num_q_heads, head_dim}) {
+  if (residual_rank == 0) return;
+  residual_basis =
+      OwnedTensor("residual_basis", kFloat32, {1, num_kv_heads, residual_rank, head_dim});
+  residual_scale = OwnedTensor("residual_scale", kFloat32, {1, num_kv_heads, residual_rank});
 }
 
-LayerStats calibrate_layer(const Layer& layer, int64_t residual_rank, ScaleRule scale_rule,
-                           StatsRows rows) {
+StatsView LayerStats::view() const {
+  return {.k_mean = k_mean.get(),
+          .q_mean = q_mean.get(),
+          .residual_basis = residual_basis.get(),
+          .residual_scale = residual_scale.get()};
+}
+
+void calibrate_layer(const Layer& layer, const StatsView& out, const StatsOptions& options) {
   const auto first = [](const TensorView& x, int64_t n) {
     return x.slice(0, 0, n < 0 ? x.size(0) : std::min(n, x.size(0)));
   };
-  const TensorView k = first(layer.k, rows.mean_tokens);
-  const TensorView q = first(layer.q, rows.mean_tokens);
+  const TensorView k = first(layer.k, options.mean_tokens);
+  const TensorView q = first(layer.q, options.mean_tokens);
   const TensorView basis_q =
-      first(layer.q, rows.basis_queries < 0 ? rows.mean_tokens : rows.basis_queries);
-  const int64_t num_kv_heads = k.size(1);
-  const int64_t d = k.size(2);
-
-  LayerStats stats;
-  stats.k_mean = OwnedTensor("k_mean", kFloat32Type, {1, num_kv_heads, d});
-  stats.q_mean = OwnedTensor("q_mean", kFloat32Type, {1, q.size(1), d});
-  const TensorView k_mean = stats.k_mean.view().reshaped({num_kv_heads, d});
-  CalibrationOut out;
-  out.k_mean = k_mean.get();
-  TensorView basis;
-  TensorView scale;
-  if (residual_rank > 0) {
-    stats.residual_basis =
-        OwnedTensor("residual_basis", kFloat32Type, {1, num_kv_heads, residual_rank, d});
-    stats.residual_scale =
-        OwnedTensor("residual_scale", kFloat32Type, {1, num_kv_heads, residual_rank});
-    basis = stats.residual_basis.view().reshaped({num_kv_heads, residual_rank, d});
-    scale = stats.residual_scale.view().reshaped({num_kv_heads, residual_rank});
-    out.residual_basis = basis.get();
-    out.residual_scale = scale.get();
-  }
-  CalibrateParams params;
-  params.scale_rule = scale_rule;
+      first(layer.q, options.basis_queries < 0 ? options.mean_tokens : options.basis_queries);
+  const OwnedTensor own_q_mean("q_mean", kFloat32, {1, q.size(1), q.size(2)});
+  const TensorView k_mean = row_of(*out.k_mean, 0);
+  const TensorView q_mean = row_of(out.q_mean != nullptr ? *out.q_mean : own_q_mean.dl(), 0);
+  const CalibrateParams params = {.scale_rule = options.scale_rule};
   with_context(layer.where, [&] {
-    calibrate(basis_q.dl(), k.dl(), out, params);
-    compute_means(q.dl(), nullptr, stats.q_mean.dl());
+    calibrate(q, k, {.k_mean = &k_mean, .q_mean = &q_mean}, params);
+    if (out.residual_basis == nullptr) return;
+    const TensorView basis = row_of(*out.residual_basis, 0);
+    const TensorView scale = row_of(*out.residual_scale, 0);
+    const CalibrationOut residual = {
+        .k_mean = &k_mean, .residual_basis = &basis, .residual_scale = &scale};
+    if (options.delta_s) {
+      calibrate(subtract_mean(basis_q, q_mean).dl(), k, residual, params);
+    } else {
+      calibrate(basis_q, k, residual, params);
+    }
   });
-  return stats;
 }
 
 void add_stats(internal::SafetensorsWriter& writer, const std::string& layer,
@@ -130,30 +146,10 @@ int64_t stored_residual_rank(const SafetensorsReader& reader, const std::string&
   return basis == nullptr || basis->shape.size() != 4 ? 0 : basis->shape[2];
 }
 
-LayerStats load_stats(const SafetensorsReader& reader, const std::string& layer,
-                      const StatsShape& shape) {
-  const auto load = [&](const char* name, int64_t heads) {
-    const TensorView stored =
-        load_checked(reader, layer_tensor_name(layer, name), {1, heads, shape.head_dim});
-    OwnedTensor copy(name, kFloat32Type, {1, heads, shape.head_dim});
-    copy_floats(stored.dl(), copy.dl());
-    return copy;
-  };
-  LayerStats stats;
-  stats.k_mean = load("k_mean", shape.num_kv_heads);
-  if (shape.q_mean) stats.q_mean = load("q_mean", shape.num_q_heads);
-  if (shape.residual_rank > 0) load_residual(reader, layer, shape, stats);
-  return stats;
-}
-
-void set_stats(const LayerStats& stats, const KvCache& cache) {
-  const auto set = [](const OwnedTensor& from, const DLTensor* to) {
-    if (to != nullptr) copy_floats(from.dl(), *to);
-  };
-  set(stats.k_mean, cache.view().stats.k_mean);
-  set(stats.q_mean, cache.view().stats.q_mean);
-  set(stats.residual_basis, cache.view().stats.residual_basis);
-  set(stats.residual_scale, cache.view().stats.residual_scale);
+void load_stats(const SafetensorsReader& reader, const std::string& layer, const StatsView& out) {
+  load_mean(reader, layer_tensor_name(layer, "k_mean"), *out.k_mean);
+  if (out.q_mean != nullptr) load_mean(reader, layer_tensor_name(layer, "q_mean"), *out.q_mean);
+  if (out.residual_basis != nullptr) load_residual(reader, layer, out);
 }
 
 }  // namespace mpfa::tools

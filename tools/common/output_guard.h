@@ -9,9 +9,11 @@ namespace mpfa::tools {
 // program as usual, except inside an OutputGuard.
 void install_signal_handlers();
 
-// While one exists, those signals wait until it is gone. Files are written inside: the moment is
-// short, and the temporary file that AtomicFile keeps is then either renamed or removed. Anything
-// else may be killed at any time, since it leaves nothing behind.
+// While one exists, those signals wait until it is gone. Files are written inside, so that the
+// temporary file that AtomicFile keeps is renamed or removed before the program ends. A large file
+// takes as long as the disk needs to have it whole, fsync included: Ctrl-C then ends the program
+// after that, with the file complete. Anything else may be killed at any time, since it leaves
+// nothing behind.
 class OutputGuard {
  public:
   OutputGuard();

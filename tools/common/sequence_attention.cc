@@ -1,6 +1,6 @@
 #include "common/sequence_attention.h"
 
-#include "core/tensor.h"
+#include "mpfa/tensor.h"
 
 namespace mpfa::tools {
 
@@ -27,8 +27,6 @@ void SequenceAttention::run(const DLTensor& out, const DLTensor* lse, const DLTe
             cu_seqlens_.get(), params_, plan_, workspace_.get());
 }
 
-int64_t sequence_length(const KvCache& cache) {
-  return *reinterpret_cast<const int32_t*>(internal::data_of(*cache.seq_lens()));
-}
+int64_t sequence_length(const KvCache& cache) { return data_as<int32_t>(*cache.seq_lens())[0]; }
 
 }  // namespace mpfa::tools

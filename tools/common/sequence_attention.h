@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "common/tensor_view.h"
+#include "common/owned_tensor.h"
 #include "mpfa/attention.h"
 #include "mpfa/cache.h"
 

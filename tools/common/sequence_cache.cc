@@ -3,19 +3,9 @@
 #include <algorithm>
 #include <numeric>
 
-#include "core/plan.h"
-#include "core/tensor.h"
+#include "core/ceil_div.h"
 
 namespace mpfa::tools {
-namespace {
-
-constexpr DLDataType kInt64Type{kDLInt, 64, 1};
-
-int32_t* int32_data(const DLTensor& tensor) {
-  return reinterpret_cast<int32_t*>(internal::data_of(tensor));
-}
-
-}  // namespace
 
 KvCacheConfig SequenceCacheConfig::cache_config() const {
   KvCacheConfig config;
@@ -32,12 +22,11 @@ KvCacheConfig SequenceCacheConfig::cache_config() const {
   return config;
 }
 
-SequenceCache::SequenceCache(const SequenceCacheConfig& config, const LayerStats& stats)
+SequenceCache::SequenceCache(const SequenceCacheConfig& config)
     : config_(config), cache_(config.cache_config()) {
-  set_stats(stats, cache_);
-  int32_t* pages = int32_data(*cache_.block_table());
+  auto* pages = data_as<int32_t>(*cache_.block_table());
   std::iota(pages, pages + cache_.config().num_pages, 0);
-  slots_ = OwnedTensor("slots", kInt64Type, {std::max<int64_t>(1, config.capacity)});
+  slots_ = OwnedTensor("slots", dtype_of<int64_t>(), {std::max<int64_t>(1, config.capacity)});
   std::iota(slots_.data<int64_t>(), slots_.data<int64_t>() + config.capacity, int64_t{0});
 }
 
@@ -45,13 +34,13 @@ void SequenceCache::append(const TensorView& k, const TensorView& v) {
   AppendParams params;
   params.scale_rule = config_.scale_rule;
   const int64_t end = length_ + k.size(0);
-  append_kv(cache_.view(), k.dl(), v.dl(), slots_.view().slice(0, length_, end).dl(), params);
+  append_kv(cache_.view(), k, v, slots_.view().slice(0, length_, end), params);
   set_length(end);
 }
 
 void SequenceCache::set_length(int64_t length) {
   length_ = length;
-  *int32_data(*cache_.seq_lens()) = static_cast<int32_t>(length);
+  data_as<int32_t>(*cache_.seq_lens())[0] = static_cast<int32_t>(length);
 }
 
 }  // namespace mpfa::tools

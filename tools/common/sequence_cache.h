@@ -3,15 +3,14 @@
 
 #include <cstdint>
 
-#include "common/layer_stats.h"
-#include "common/tensor_view.h"
+#include "common/owned_tensor.h"
 #include "mpfa/cache.h"
+#include "mpfa/tensor.h"
 
 namespace mpfa::tools {
 
-// A cache for up to `capacity` tokens of one sequence, empty, with these statistics.
 struct SequenceCacheConfig {
-  int64_t capacity = 0;
+  int64_t capacity = 0;  // tokens
   int64_t page_size = 64;
   int64_t num_q_heads = 0;
   int64_t num_kv_heads = 0;
@@ -26,7 +25,8 @@ struct SequenceCacheConfig {
 
 class SequenceCache {
  public:
-  SequenceCache(const SequenceCacheConfig& config, const LayerStats& stats);
+  // Empty, its statistics neutral: cache().view().stats is to be filled before the first append().
+  explicit SequenceCache(const SequenceCacheConfig& config);
 
   // Appends tokens: k and v [tokens, Hkv, d].
   void append(const TensorView& k, const TensorView& v);

@@ -22,7 +22,7 @@ struct Moments {
 class HeadValues {
  public:
   HeadValues(const TensorView& k, int64_t head, int64_t rows) : d_(k.size(2)), rows_(rows) {
-    internal::visit_float_tensor<3>(k.dl(), "k", [&](const auto& values) {
+    internal::visit_float_tensor<3>(k, "k", [&](const auto& values) {
       for (int64_t row = 0; row < rows; ++row) {
         for (int64_t i = 0; i < d_; ++i) {
           values_.push_back(internal::to_float(values.at(row, head)[i]));

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <vector>
 
 #include "io/quote.h"
 #include "mpfa/check.h"
@@ -13,23 +12,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-fs::path program_folder() {
+// share/mpfa beside the folder of the program; empty where the system does not say where that is.
+fs::path share_folder() {
   std::error_code error;
   const fs::path program = fs::read_symlink("/proc/self/exe", error);
-  return error ? fs::path() : program.parent_path();
+  return error ? fs::path() : (program.parent_path() / "../share/mpfa").lexically_normal();
 }
 
-// A file of the source tree: beside a program in build/bin or build/<name>/bin, where the program
-// was built, or in the folder the user is in; or as it was installed, in share/mpfa.
-std::vector<fs::path> candidates(const fs::path& source_path) {
-  const fs::path bin = program_folder();
-  return {
-      bin / "../.." / source_path,
-      bin / "../../.." / source_path,
-      bin / "../share/mpfa" / source_path.filename(),
-      fs::path(MPFA_SOURCE_DIR) / source_path,
-      source_path,
-  };
+// Empty if the file is not there. In a build it is a link into the source tree.
+fs::path find(const fs::path& path) {
+  std::error_code error;
+  return fs::is_regular_file(path, error) ? fs::canonical(path, error) : fs::path();
 }
 
 // Relative to the current folder where the file is inside it.
@@ -37,32 +30,20 @@ std::string short_path(const fs::path& path) {
   std::error_code error;
   const fs::path relative = fs::proximate(path, error);
   const bool inside = !error && !relative.empty() && *relative.begin() != "..";
-  return (inside ? relative : path.lexically_normal()).string();
-}
-
-std::string find(const fs::path& source_path) {
-  std::error_code error;
-  for (const fs::path& candidate : candidates(source_path)) {
-    if (fs::is_regular_file(candidate, error)) return short_path(candidate);
-  }
-  return "";
+  return (inside ? relative : path).string();
 }
 
 }  // namespace
 
 std::string find_demo_data() {
-  const fs::path source_path = fs::path("data") / kDemoDataName;
-  std::string found = find(source_path);
-  if (!found.empty()) return found;
-  std::string places;
-  for (const fs::path& candidate : candidates(source_path)) {
-    places +=
-        (places.empty() ? "" : ", ") + internal::quote_path(candidate.lexically_normal().string());
-  }
-  throw IoError(fmt::format("cannot find {}: give it with --data FILE. Looked for {}",
-                            internal::quote(kDemoDataName), places));
+  const fs::path path = share_folder() / kDemoDataName;
+  const fs::path found = find(path);
+  if (!found.empty()) return short_path(found);
+  throw IoError(fmt::format("cannot find {}: it belongs to {}; give other data with --data FILE",
+                            internal::quote(kDemoDataName),
+                            internal::quote_path(path.parent_path().string())));
 }
 
-std::string find_report_script() { return find("scripts/report.py"); }
+std::string find_report_script() { return find(share_folder() / "report.py").string(); }
 
 }  // namespace mpfa::tools

@@ -27,9 +27,7 @@ std::vector<std::string> pythons(const std::string& script) {
   std::vector<std::string> found;
   std::error_code error;
   const fs::path beside = fs::path(script).parent_path().parent_path() / ".venv/bin/python";
-  for (const fs::path& path : {beside, fs::path("./.venv/bin/python")}) {
-    if (fs::exists(path, error)) found.push_back(path.string());
-  }
+  if (fs::path(script).is_absolute() && fs::exists(beside, error)) found.push_back(beside.string());
   found.emplace_back("python3");
   return found;
 }
@@ -51,7 +49,7 @@ std::vector<Figure> parse_figures(const std::string& text) {
 }  // namespace
 
 Figures draw_figures(const std::string& script, const std::string& json_path) {
-  if (script.empty()) return {{}, "scripts/report.py, which draws them, was not found"};
+  if (script.empty()) return {{}, "report.py, which draws them, was not found"};
   std::string problem;
   for (const std::string& python : pythons(script)) {
     try {

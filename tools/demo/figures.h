@@ -1,4 +1,4 @@
-// The report's figures, drawn by scripts/report.py.
+// The report's figures, drawn by report.py (scripts/ in the source tree).
 #pragma once
 
 #include <string>
@@ -18,8 +18,8 @@ struct Figures {
 };
 
 // Runs the script on the demo's JSON with the first Python that has matplotlib: the one that
-// MPFA_PYTHON names and no other, else .venv/bin/python beside the script's folder or here, else
-// python3. Never throws for want of Python.
+// MPFA_PYTHON names and no other, else that of .venv in the source tree that the script lies in,
+// else python3. Never throws for want of Python.
 Figures draw_figures(const std::string& script, const std::string& json_path);
 
 }  // namespace mpfa::tools

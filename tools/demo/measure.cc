@@ -34,13 +34,14 @@ class RealRun {
   RealRun(const Layer& layer, const DemoShape& shape, const DemoMethod& method)
       : layer_(layer),
         shape_(shape),
-        cache_(config(shape, method),
-               calibrate_layer(layer, method.residual_rank, ScaleRule::kSearch,
-                               {.mean_tokens = shape.prompt, .basis_queries = kBasisQueries})),
+        cache_(config(shape, method)),
         attention_(
             cache_.cache(),
             {.num_q_heads = shape.num_q_heads, .max_rows = shape.prompt, .max_keys = shape.tokens}),
-        out_("out", layer.q.dtype(), {shape.tokens, shape.num_q_heads, shape.head_dim}) {}
+        out_("out", layer.q.dtype, {shape.tokens, shape.num_q_heads, shape.head_dim}) {
+    calibrate_layer(layer, cache_.cache().view().stats,
+                    {.mean_tokens = shape.prompt, .basis_queries = kBasisQueries});
+  }
 
   void run() {
     cache_.clear();
@@ -71,8 +72,7 @@ class RealRun {
 
   void step(int64_t begin, int64_t end) {
     cache_.append(layer_.k.slice(0, begin, end), layer_.v.slice(0, begin, end));
-    attention_.run(out_.view().slice(0, begin, end).dl(), nullptr,
-                   layer_.q.slice(0, begin, end).dl());
+    attention_.run(out_.view().slice(0, begin, end), nullptr, layer_.q.slice(0, begin, end));
   }
 
   const Layer& layer_;
@@ -105,8 +105,8 @@ Emulation emulate(const Layer& layer, const DemoShape& shape, bool decode,
   const int64_t tokens = decode ? shape.tokens : shape.prompt;
   Emulation emulation;
   emulation.results =
-      run_policies(policies, layer.q.slice(0, 0, tokens).dl(), layer.k.slice(0, 0, tokens).dl(),
-                   layer.v.slice(0, 0, tokens).dl(), inputs);
+      run_policies(policies, layer.q.slice(0, 0, tokens), layer.k.slice(0, 0, tokens),
+                   layer.v.slice(0, 0, tokens), inputs);
   emulation.reference = emulation.results.front().reference;
   return emulation;
 }
@@ -238,8 +238,7 @@ std::vector<double> measure_table(const Layer& layer) {
   inputs.basis_queries.end = std::min(inputs.basis_queries.end, layer.q.size(0));
   std::vector<double> errors;
   with_context(layer.where, [&] {
-    for (const PolicyResult& result :
-         run_policies(policies, layer.q.dl(), layer.k.dl(), layer.v.dl(), inputs)) {
+    for (const PolicyResult& result : run_policies(policies, layer.q, layer.k, layer.v, inputs)) {
       errors.push_back(result.mean_relative_l2());
     }
   });

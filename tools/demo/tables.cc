@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/shapes.h"
 #include "mpfa/cache.h"
 
 namespace mpfa::tools {
@@ -159,7 +160,7 @@ Table policy_table(const DemoResult& result, bool expected) {
 Table bytes_table() {
   Table table(
       {{"d"}, {"BF16"}, {"MpFA,\nno residual"}, {"ratio"}, {"MpFA,\nresidual 8"}, {"ratio"}});
-  for (const int64_t head_dim : {64, 128}) {
+  for (const int64_t head_dim : internal::kHeadDims) {
     std::vector<std::string> row = {fmt::format("{}", head_dim),
                                     fmt::format("{:.0f}", bf16_bytes(head_dim))};
     for (const int64_t rank : {0, 8}) {

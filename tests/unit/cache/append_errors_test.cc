@@ -2,6 +2,7 @@
 // cache as it was.
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <functional>
 
 #include "append_cases.h"
@@ -148,6 +149,29 @@ TEST(AppendErrors, Sequences) {
                {"stats_index[0] = -1"});
 }
 
+// A decode batch without cu_seqlens would give every token the first sequence's statistics.
+TEST(AppendErrors, SeveralRowsOfStatisticsNeedCuSeqlens) {
+  expect_error([](Call& c) { c.params.cu_seqlens = nullptr; },
+               {"cu_seqlens is missing: it is required", "2 sequences", "2 rows of statistics"});
+}
+
+TEST(AppendErrors, OneSequenceOrOneRowNeedsNoCuSeqlens) {
+  CacheSpec spec = full_spec();
+  AppendCase c = make_case(spec, kBfloat16, 6, false, Values::kActivations, 3);
+  c.cu_seqlens.clear();
+  Owned one(Field(kInt32, {1}, {1}, 0));
+  one.set<int32_t>({0}, 1);
+  c.cache.stats_index = one;
+  c.compute_expected();
+  EXPECT_FALSE(first_difference(c.run(), c.expected));
+  spec.stats = 1;
+  AppendCase many = make_case(spec, kBfloat16, 6, false, Values::kActivations, 4);
+  many.cu_seqlens.clear();
+  many.cache.stats_index = int32_tensor({0, 0, 0});
+  many.compute_expected();
+  EXPECT_FALSE(first_difference(many.run(), many.expected));
+}
+
 TEST(AppendErrors, Cache) {
   expect_error([](Call& c) { c.view.k_codes = nullptr; }, {"k_codes is missing"});
   expect_error([](Call& c) { c.view.stats.q_mean = nullptr; }, {"q_mean is missing", "delta_s"});
@@ -179,6 +203,23 @@ TEST(AppendErrors, Overlap) {
         inside(c, c.data.cache.k_residual, c.slots);
       },
       {"slot_mapping overlaps the cache's k_residual"});
+  expect_error(
+      [&](Call& c) {
+        inside(c, c.data.cache.v, c.cu_seqlens);
+        const int32_t ends[] = {0, 4, 6};
+        std::memcpy(c.data.cache.bytes.data() + c.data.cache.v.byte({0}), ends, sizeof(ends));
+      },
+      {"cu_seqlens overlaps the cache's v"});
+  expect_error([&](Call& c) { inside(c, c.data.cache.v, c.data.cache.k_mean); },
+               {"k_mean overlaps the cache's v"});
+  DLTensor scales;
+  expect_error(
+      [&](Call& c) {
+        scales = *c.view.k_scales;
+        scales.byte_offset = c.view.k_codes->byte_offset + 64;
+        c.view.k_scales = &scales;
+      },
+      {"the cache's k_scales overlaps the cache's k_codes"});
   DLTensor tensor;
   std::vector<int64_t> strides;
   const auto restride = [&](const DLTensor* from, int dim, int64_t stride) {

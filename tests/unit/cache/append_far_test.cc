@@ -1,7 +1,6 @@
 // Offsets past 2^33 bytes: a cache of 2^25 pages over address space that is never backed as a
 // whole.
 #include <gtest/gtest.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -9,32 +8,12 @@
 
 #include "append_cases.h"
 #include "core/tensor.h"
+#include "support/sparse_memory.h"
 
 namespace mpfa::internal {
 namespace {
 
 constexpr int64_t kPages = int64_t{1} << 25;
-
-// Zeroed memory that the system hands out only where it is touched.
-class SparseMemory {
- public:
-  explicit SparseMemory(int64_t size)
-      : size_(static_cast<size_t>(size)),
-        data_(mmap(nullptr, size_, PROT_READ | PROT_WRITE,
-                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)) {}
-  SparseMemory(const SparseMemory&) = delete;
-  SparseMemory& operator=(const SparseMemory&) = delete;
-  ~SparseMemory() {
-    if (ok()) munmap(data_, size_);
-  }
-
-  bool ok() const { return data_ != MAP_FAILED; }
-  uint8_t* data() const { return static_cast<uint8_t*>(data_); }
-
- private:
-  size_t size_;
-  void* data_;
-};
 
 int64_t resident_bytes() {
   std::ifstream file("/proc/self/statm");  // pages in all, pages resident
@@ -62,12 +41,12 @@ TEST(AppendFar, OffsetsPass32And33Bits) {
                            &small.cache.delta_s, &small.cache.k_residual, &small.cache.k_first};
   std::vector<DLTensor> tensors;
   std::vector<std::vector<int64_t>> shapes;
-  std::vector<std::unique_ptr<SparseMemory>> memories;
+  std::vector<std::unique_ptr<testing::SparseMemory>> memories;
   KvCacheView view = small.cache.view();
   for (const DLTensor* tensor :
        {view.k_codes, view.k_scales, view.v, view.delta_s, view.k_residual, view.k_first}) {
     const int64_t page_bytes = stride_of(*tensor, 0) * tensor->dtype.bits / 8;
-    memories.push_back(std::make_unique<SparseMemory>(kPages * page_bytes));
+    memories.push_back(std::make_unique<testing::SparseMemory>(kPages * page_bytes));
     if (!memories.back()->ok()) GTEST_SKIP() << "no address space for a sparse cache";
     shapes.emplace_back(tensor->shape, tensor->shape + tensor->ndim);
     shapes.back()[0] = kPages;

@@ -230,5 +230,19 @@ TEST(AppendReference, NanShowsAndIsAlwaysThePositiveOne) {
   }
 }
 
+// docs/spec.md, section 6: the infinite element's error is 0, its K^ is the block's NaN.
+TEST(AppendReference, InfinityInANanBlock) {
+  Token token = random_token(6);
+  token.k[17] = kNan;
+  token.k[20] = kInf;
+  token.config.residual_rank = 0;  // k_first is then the error itself
+  token.run();
+  EXPECT_EQ(token.scales[1].bits, kE4m3NanCode);
+  EXPECT_EQ(token.first[20].bits, 0);
+  EXPECT_EQ(token.first[17].bits, 0x7FC0);
+  EXPECT_EQ(token.first[18].bits, 0x7FC0);
+  EXPECT_EQ(token.delta_s[0].bits, 0x7FC0);
+}
+
 }  // namespace
 }  // namespace mpfa::internal

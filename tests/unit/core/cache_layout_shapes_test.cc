@@ -128,7 +128,7 @@ TEST(CheckCache, OtherHeadDimsAreRejected) {
     cache.k_codes.set_size(3, head_dim / 2);
     expect_invalid([&] { check_cache(cache.view); },
                    {"k_codes has shape", std::to_string(head_dim / 2),
-                    "last dimension, head_dim / 2, must be 32 or 64"});
+                    "last dimension is head_dim / 2, and head_dim must be 64 or 128"});
   }
 }
 
@@ -138,7 +138,7 @@ TEST(CheckCache, HugeDimensionsAreRejected) {
     TestCache cache;
     cache.k_codes.set_shape({1, 1, 1, half});
     expect_invalid([&] { check_cache(cache.view); },
-                   {"k_codes", std::to_string(half), "must be 32 or 64"});
+                   {"k_codes", std::to_string(half), "head_dim must be 64 or 128"});
   }
   TestCache cache;
   cache.k_residual.set_size(3, (int64_t{1} << 32) + 8);

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <memory>
 #include <vector>
 
 #include "cpu/reference.h"
@@ -36,6 +37,54 @@ struct States {
   std::vector<std::unique_ptr<TestTensor>> outs;
   std::vector<std::unique_ptr<TestTensor>> lses;
 };
+
+// attention() over two shards whose keys were centred by different means, merged: rowbias in each
+// LSE, and softcap on the whole score, make it attention over all keys.
+TEST(MergeStates, ShardsCentredByDifferentMeans) {
+  for (const DLDataType type : {kBF16, kF32}) {
+    for (const float softcap : {0.0f, 4.0f}) {
+      const AttentionShape shape = {.seqlens_q = {5},
+                                    .seqlens_k = {70},
+                                    .residual_rank = 8,
+                                    .first_key = true,
+                                    .q_type = type,
+                                    .params = {.causal = false, .softcap = softcap}};
+      AttentionCase a(shape, 1);
+      AttentionCase b(shape, 2);
+      a.q().for_each([&](const TestTensor::Shape& i) { b.q().set(i, a.q().get(i)); });
+      ASSERT_NE(a.k_mean().snapshot(), b.k_mean().snapshot());
+      a.run();
+      b.run();
+      const std::vector<const DLTensor*> outs = {a.out().ptr(), b.out().ptr()};
+      const std::vector<const DLTensor*> lses = {a.lse().ptr(), b.lse().ptr()};
+      TestTensor out(type, a.out().shape());
+      TestTensor lse(kF32, a.lse().shape());
+      merge_states(*out.ptr(), lse.ptr(), outs, lses);
+
+      States exact(0, kF64, {});
+      for (AttentionCase* shard : {&a, &b}) {
+        exact.outs.push_back(std::make_unique<TestTensor>(kF64, a.out().shape()));
+        exact.lses.push_back(std::make_unique<TestTensor>(kF64, a.lse().shape()));
+        internal::attention_reference(
+            *exact.outs.back()->ptr(), exact.lses.back()->ptr(), *shard->q().ptr(), shard->cache(),
+            *shard->block_table().ptr(), shard->seq_lens(), shard->cu_seqlens_q(), shard->params());
+      }
+      TestTensor want(kF64, a.out().shape());
+      TestTensor want_lse(kF64, a.lse().shape());
+      internal::merge_states_reference(*want.ptr(), want_lse.ptr(), exact.out_views(),
+                                       exact.lse_views());
+      const double tolerance = type.bits == 32 ? 2e-5 : 2e-2;
+      for (int64_t row = 0; row < a.total_q(); ++row) {
+        for (int64_t h = 0; h < a.num_q_heads(); ++h) {
+          ASSERT_NEAR(lse.get({row, h}), want_lse.at<double>(row, h), 5e-4);
+          for (int64_t i = 0; i < 64; ++i) {
+            ASSERT_NEAR(out.get({row, h, i}), want.at<double>(row, h, i), tolerance);
+          }
+        }
+      }
+    }
+  }
+}
 
 TEST(MergeStates, MatchesTheReference) {
   for (const DLDataType type : {kBF16, kF16, kF32}) {

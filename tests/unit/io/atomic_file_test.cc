@@ -175,6 +175,42 @@ TEST(AtomicFile, FollowsASymbolicLink) {
   EXPECT_EQ(read_file(dir.file("real/target")), "new");
 }
 
+TEST(AtomicFile, CreatesWhatADanglingLinkPointsTo) {
+  const TempFolder dir;
+  std::filesystem::create_directory(dir.path() / "real");
+  std::filesystem::create_directory(dir.path() / "links");
+  // Relative links count from their own folder, through other links and upwards.
+  std::filesystem::create_symlink("links/second", dir.path() / "first");
+  std::filesystem::create_symlink("../real/new", dir.path() / "links/second");
+  std::filesystem::create_symlink(dir.path() / "real/other", dir.path() / "absolute");
+  {
+    AtomicFile file(dir.file("first"));
+    file.write("x");
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(dir.path() / "real")) << "not committed";
+  for (const char* name : {"first", "absolute"}) {
+    AtomicFile file(dir.file(name));
+    file.write(name);
+    file.commit();
+    EXPECT_TRUE(std::filesystem::is_symlink(dir.path() / name));
+  }
+  EXPECT_TRUE(std::filesystem::is_symlink(dir.path() / "links/second"));
+  EXPECT_EQ(read_file(dir.file("real/new")), "first");
+  EXPECT_EQ(read_file(dir.file("real/other")), "absolute");
+}
+
+TEST(AtomicFile, ALinkIntoNoFolderOrInACircleIsAnError) {
+  const TempFolder dir;
+  std::filesystem::create_symlink("no/such", dir.path() / "nowhere");
+  std::filesystem::create_symlink("circle", dir.path() / "circle");
+  const auto error = [&](const char* name) {
+    return message_of<IoError>([&] { AtomicFile file(dir.file(name)); });
+  };
+  expect_parts(error("nowhere"), {dir.file("nowhere"), "No such file"});
+  expect_parts(error("circle"), {dir.file("circle"), "symbolic links"});
+  EXPECT_EQ(dir.entries().size(), 2u);
+}
+
 TEST(AtomicFile, FailingWriteLeavesTheOldFileAndNoTemporary) {
   const TempFolder dir;
   write_file(dir.file("out"), "old");

@@ -110,6 +110,50 @@ TEST_F(CalibrateErrorTest, KScale) {
   expect("k_scale has shape [3]: dimension 0 must be 2");
 }
 
+TEST_F(CalibrateErrorTest, ScaleRule) {
+  params.scale_rule = static_cast<ScaleRule>(2);
+  expect("scale_rule = 2: must be kPlain or kSearch");
+}
+
+TEST_F(CalibrateErrorTest, MisalignedInputs) {
+  DLTensor odd = q.dl();
+  odd.byte_offset += 1;
+  expect("q starts at an address that is 1 modulo 2: must be aligned", odd, k.dl());
+  odd = k.dl();
+  odd.byte_offset += 1;
+  expect("k starts at an address that is 1 modulo 2: must be aligned", q.dl(), odd);
+}
+
+TEST_F(CalibrateErrorTest, Overlap) {
+  const CalibrationOut good = out;
+  TestTensor scale_memory = testing::large_memory<float>(kF32, {1.0f, 1.0f});
+  TestTensor cu_memory = testing::large_memory<int32_t>(testing::kI32, {0, 30});
+  testing::ViewOver k_scale(scale_memory.dl(), kF32, {2}), cu(cu_memory.dl(), testing::kI32, {2});
+  params.k_scale = k_scale.ptr();
+  params.cu_seqlens = cu.ptr();
+  const std::string all = " in memory: what is written must not share memory";
+  const auto expect_over = [&](const std::string& start, const DLTensor* CalibrationOut::*member,
+                               const DLTensor& target, TestTensor::Shape shape) {
+    testing::ViewOver view(target, kF32, std::move(shape));
+    out = good;
+    out.*member = view.ptr();
+    expect(start);
+  };
+  expect_over("q overlaps k_mean" + all, &CalibrationOut::k_mean, q.dl(), {2, 64});
+  expect_over("k overlaps q_mean" + all, &CalibrationOut::q_mean, k.dl(), {4, 64});
+  expect_over("k_scale overlaps residual_basis" + all, &CalibrationOut::residual_basis,
+              scale_memory.dl(), {2, 8, 64});
+  expect_over("cu_seqlens overlaps residual_scale" + all, &CalibrationOut::residual_scale,
+              cu_memory.dl(), {2, 8});
+  expect_over("q_mean overlaps k_mean" + all, &CalibrationOut::k_mean, q_mean.dl(), {2, 64});
+  expect_over("residual_scale overlaps residual_basis" + all, &CalibrationOut::residual_scale,
+              basis.dl(), {2, 8});
+  TestTensor folded(kF32, {2, 64}, {0, 1});
+  out = good;
+  out.k_mean = folded.ptr();
+  expect("k_mean has shape [2, 64] and a stride of 0 that makes its elements share memory");
+}
+
 TEST_F(CalibrateErrorTest, Outputs) {
   const CalibrationOut good = out;
   const auto expect_with = [&](const std::string& start, const DLTensor* CalibrationOut::*member,

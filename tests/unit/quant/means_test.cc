@@ -158,9 +158,31 @@ TEST(MeansErrorTest, NamesArgumentValueAndWhatIsAllowed) {
   DLTensor gpu = x.dl();
   gpu.device = {kDLCUDA, 0};
   expect("x lies on DLPack device type 2", gpu, {0, 3, 6}, out.dl());
+  DLTensor odd = x.dl();
+  odd.byte_offset += 1;
+  expect("x starts at an address that is 1 modulo 2: must be aligned", odd, {0, 3, 6}, out.dl());
   DLTensor null = x.dl();
   null.data = nullptr;
   expect("x has shape [6, 2, 64] but its data pointer is null", null, {0, 3, 6}, out.dl());
+}
+
+TEST(MeansErrorTest, Overlap) {
+  TestTensor x(testing::kF32, {6, 2, 64});
+  x.fill_normal(1);
+  TestTensor cu = testing::int_tensor({0, 3, 6});
+  const auto before = x.snapshot();
+  testing::ViewOver inside(x.dl(), testing::kF32, {2, 2, 64});
+  testing::expect_error("x overlaps out in memory: what is written must not share memory",
+                        [&] { compute_means(x.dl(), cu.ptr(), *inside.ptr()); });
+  TestTensor memory = testing::large_memory<int32_t>(testing::kI32, {0, 3, 6});
+  testing::ViewOver small_cu(memory.dl(), testing::kI32, {3});
+  testing::ViewOver over_cu(memory.dl(), testing::kF32, {2, 2, 64});
+  testing::expect_error("cu_seqlens overlaps out in memory",
+                        [&] { compute_means(x.dl(), small_cu.ptr(), *over_cu.ptr()); });
+  TestTensor folded(testing::kF32, {2, 2, 64}, {64, 64, 1});
+  testing::expect_error("out has shape [2, 2, 64] and a stride of 64 that makes",
+                        [&] { compute_means(x.dl(), cu.ptr(), folded.dl()); });
+  EXPECT_EQ(x.snapshot(), before);
 }
 
 }  // namespace

@@ -124,6 +124,78 @@ TEST_F(QuantizeQErrorTest, SequencesAndRows) {
   expect("k_first has shape [2, 2, 64]: dimension 0 must be 1");
 }
 
+// Without cu_seqlens_q every token would silently get the first sequence's statistics.
+TEST_F(QuantizeQErrorTest, SeveralRowsOfStatisticsNeedCuSeqlens) {
+  out.first_key = nullptr;
+  params.k_first = nullptr;
+  params.cu_seqlens_q = nullptr;
+  expect("cu_seqlens_q is missing: it is required to tell which of 2 sequences");
+}
+
+TEST_F(QuantizeQErrorTest, ScaleRule) {
+  params.scale_rule = static_cast<ScaleRule>(2);
+  expect("scale_rule = 2: must be kPlain or kSearch");
+}
+
+TEST_F(QuantizeQErrorTest, MisalignedQ) {
+  DLTensor odd = q.dl();
+  odd.byte_offset += 1;
+  expect("q starts at an address that is 1 modulo 2: must be aligned", odd);
+}
+
+TEST_F(QuantizeQErrorTest, Overlap) {
+  using Q = QuantizedQ;
+  const std::string all = " in memory: what is written must not share memory";
+  const auto expect_over = [&](const std::string& start, const DLTensor* Q::*member,
+                               const DLTensor& target, DLDataType type, TestTensor::Shape shape) {
+    testing::ViewOver view(target, type, std::move(shape));
+    out.*member = view.ptr();
+    expect(start);
+  };
+  expect_over("q overlaps codes" + all, &Q::codes, q.dl(), kU8, {7, 4, 32});
+  expect_over("q_mean overlaps scales" + all, &Q::scales, q_mean.dl(), kF8, {7, 4, 4});
+  expect_over("k_mean overlaps rowbias" + all, &Q::rowbias, k_mean.dl(), kF32, {7, 4});
+  expect_over("residual_basis overlaps codes2" + all, &Q::codes2, basis.dl(), kU8, {7, 4, 32});
+  expect_over("k_first overlaps scales2" + all, &Q::scales2, k_first.dl(), kF8, {7, 4, 4});
+  TestTensor rows = testing::large_memory<int32_t>(testing::kI32, {2, 0});
+  testing::ViewOver small_rows(rows.dl(), testing::kI32, {2});
+  params.stats_index = small_rows.ptr();
+  expect_over("stats_index overlaps first_key" + all, &Q::first_key, rows.dl(), kF32, {7, 4});
+  TestTensor ends = testing::large_memory<int32_t>(testing::kI32, {0, 3, 7});
+  testing::ViewOver small_ends(ends.dl(), testing::kI32, {3});
+  params.cu_seqlens_q = small_ends.ptr();
+  expect_over("cu_seqlens_q overlaps residual" + all, &Q::residual, ends.dl(), kF32, {7, 4, 4});
+  expect_over("codes2 overlaps codes" + all, &Q::codes2, codes.dl(), kU8, {7, 4, 32});
+  expect_over("first_key overlaps rowbias" + all, &Q::first_key, rowbias.dl(), kF32, {7, 4});
+  TestTensor folded(kF32, {7, 4}, {2, 1});
+  expect_with("rowbias has shape [7, 4] and a stride of 2", &Q::rowbias, folded);
+}
+
+// Codes and scales side by side in one record: they share a buffer but no byte.
+TEST_F(QuantizeQErrorTest, InterleavedOutputsAreFine) {
+  std::vector<uint8_t> records(7 * 4 * 36);
+  const auto part = [&](int64_t offset, DLDataType type, int64_t width) {
+    DLTensor base{};
+    base.data = records.data();
+    base.byte_offset = static_cast<uint64_t>(offset);
+    base.device = {kDLCPU, 0};
+    return testing::ViewOver(base, type, {7, 4, width}, {4 * 36, 36, 1});
+  };
+  testing::ViewOver some_codes = part(0, kU8, 32);
+  testing::ViewOver some_scales = part(32, kF8, 4);
+  out.codes = some_codes.ptr();
+  out.scales = some_scales.ptr();
+  quantize_q(q.dl(), out, params);
+  quantize_q(q.dl(), good_out, params);
+  for (int64_t row = 0; row < 28; ++row) {
+    for (int64_t i = 0; i < 36; ++i) {
+      const uint8_t want = i < 32 ? codes.at<uint8_t>(row / 4, row % 4, i)
+                                  : scales.at<uint8_t>(row / 4, row % 4, i - 32);
+      ASSERT_EQ(records[static_cast<size_t>(row * 36 + i)], want) << row << " " << i;
+    }
+  }
+}
+
 TEST_F(QuantizeQErrorTest, Outputs) {
   using Q = QuantizedQ;
   expect_with("codes has shape [7, 4, 64]: dimension 2 must be 32", &Q::codes,

@@ -180,7 +180,7 @@ TEST(QuantizeQRaggedTest, TokensOfNoSequenceAreNeitherReadNorWritten) {
   }
 }
 
-// Without cu_seqlens_q all tokens are of sequence 0, whose row of statistics may be any.
+// Without cu_seqlens_q all tokens are of the only sequence, whose row of statistics may be any.
 TEST(QuantizeQRaggedTest, OneSequenceUsesItsOwnRow) {
   Inputs in(kBF16, 9, 2, 64);
   in.k_first = TestTensor(kBF16, {1, 2, 64});
@@ -188,6 +188,8 @@ TEST(QuantizeQRaggedTest, OneSequenceUsesItsOwnRow) {
   Quantized out(9, 4, 64);
   QuantizeQParams params = in.params(ScaleRule::kSearch, true);
   params.cu_seqlens_q = nullptr;
+  in.stats_index = testing::int_tensor({1});
+  params.stats_index = in.stats_index.ptr();
   quantize_q(in.q.dl(), out.out(), params);
   for (int64_t t = 0; t < 9; ++t) expect_token(in, out, ScaleRule::kSearch, true, t, 3, 0);
   params.stats_index = nullptr;

@@ -146,6 +146,37 @@ class TestTensor {
   DLTensor view_{};
 };
 
+// Another type and shape over the memory where a tensor begins: what an overlapping argument is.
+class ViewOver {
+ public:
+  ViewOver(const DLTensor& memory, DLDataType dtype, std::vector<int64_t> shape,
+           std::vector<int64_t> strides = {})
+      : shape_(std::move(shape)), strides_(std::move(strides)), view_(memory) {
+    view_.dtype = dtype;
+    view_.ndim = static_cast<int32_t>(shape_.size());
+  }
+  const DLTensor* ptr() {
+    view_.shape = shape_.data();
+    view_.strides = strides_.empty() ? nullptr : strides_.data();
+    return &view_;
+  }
+
+ private:
+  std::vector<int64_t> shape_;
+  std::vector<int64_t> strides_;
+  DLTensor view_;
+};
+
+// Room for a large output, with the values of a small input at its start.
+template <typename T>
+TestTensor large_memory(DLDataType dtype, const std::vector<T>& values) {
+  TestTensor memory(dtype, {4096});
+  for (size_t i = 0; i < values.size(); ++i) {
+    memory.at<T>(static_cast<int64_t>(i)) = values[i];
+  }
+  return memory;
+}
+
 inline TestTensor int_tensor(const std::vector<int32_t>& values) {
   TestTensor t(kI32, {static_cast<int64_t>(values.size())});
   for (size_t i = 0; i < values.size(); ++i) t.at<int32_t>(static_cast<int64_t>(i)) = values[i];

@@ -5,7 +5,7 @@
 
 #include "cli_fixture.h"
 #include "common/layer_file.h"
-#include "common/tensor_view.h"
+#include "common/owned_tensor.h"
 #include "core/tensor.h"
 #include "cpu/reference.h"
 #include "mpfa/cache.h"
@@ -43,7 +43,7 @@ class AttendCli : public CliTest {
     const OwnedTensor lse("lse", kFloat64, {rows, kQHeads});
     const OwnedTensor cu_seqlens("cu_seqlens", internal::kInt32Type, {2});
     cu_seqlens.data<int32_t>()[1] = static_cast<int32_t>(rows);
-    internal::attention_reference(out.dl(), lse.get(), q.dl(), cache.view(), *cache.block_table(),
+    internal::attention_reference(out.dl(), lse.get(), q, cache.view(), *cache.block_table(),
                                   *cache.seq_lens(), cu_seqlens.get(), params);
     return {{out.data<double>(), out.data<double>() + rows * kQHeads * kHeadDim},
             {lse.data<double>(), lse.data<double>() + rows * kQHeads}};
@@ -158,7 +158,7 @@ TEST_F(AttendCli, RealDataIsNearTheUnquantisedAttention) {
   // The first query sees one key only: its output is that key's V, and V is e4m3 in the cache.
   const LayerFile file = LayerFile::open(real_data());
   const Layer layer = file.load("layer29", {.v = true});
-  const auto v = internal::Tensor<Bf16, 3>::from(layer.v.dl(), "v");
+  const auto v = internal::Tensor<Bf16, 3>::from(layer.v, "v");
   const auto out = internal::Tensor<Bf16, 3>::from(reader.view("out"), "out");
   for (int64_t head = 0; head < 9; ++head) {
     for (int64_t i = 0; i < 64; ++i) {

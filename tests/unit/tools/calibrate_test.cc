@@ -114,6 +114,7 @@ TEST_F(CalibrateCli, JsonHasTheDocumentedKeys) {
   EXPECT_EQ(result["output"], path("s.safetensors"));
   EXPECT_EQ(result["residual_rank"], 8);
   EXPECT_EQ(result["scale_rule"], "search");
+  EXPECT_EQ(result["delta_s"], false);
   ASSERT_EQ(result["layers"].size(), 3u);
   const nlohmann::json expected = {{"layer", "layer15"},
                                    {"tokens", 512},
@@ -121,6 +122,27 @@ TEST_F(CalibrateCli, JsonHasTheDocumentedKeys) {
                                    {"num_kv_heads", 3},
                                    {"head_dim", 64}};
   EXPECT_EQ(result["layers"][1], expected);
+}
+
+TEST_F(CalibrateCli, DeltaSTakesTheBasisFromCentredQueries) {
+  QkvFile().add_layer("", 4, 2, 64, 64).write(path("in"));
+  succeed({"calibrate", path("in"), "-o", path("raw")});
+  succeed({"calibrate", path("in"), "-o", path("centred"), "--delta-s", "--json", path("j")});
+  EXPECT_EQ(json(path("j"))["delta_s"], true);
+  const auto raw = internal::SafetensorsReader::open(path("raw"));
+  const auto centred = internal::SafetensorsReader::open(path("centred"));
+  EXPECT_EQ(raw.metadata().at("delta_s"), "false");
+  EXPECT_EQ(centred.metadata().at("delta_s"), "true");
+  EXPECT_EQ(floats(raw, "q_mean", {1, 4, 64}), floats(centred, "q_mean", {1, 4, 64}));
+  EXPECT_NE(floats(raw, "residual_basis", {1, 2, 8, 64}),
+            floats(centred, "residual_basis", {1, 2, 8, 64}));
+}
+
+// What the library's own checks say, without where in its source they stand.
+TEST_F(CalibrateCli, HeadDimensionsOfNoCacheAreRefused) {
+  QkvFile().add_layer("", 2, 1, 32, 32).write(path("d32"));
+  fail(1, {"calibrate", path("d32"), "-o", path("s")}, {"d32", "head_dim = 32", "must be 64 or"});
+  EXPECT_EQ(mpfa({"calibrate", path("d32"), "-o", path("s")}).err.find(".cc:"), std::string::npos);
 }
 
 TEST_F(CalibrateCli, BadInputIsNamed) {

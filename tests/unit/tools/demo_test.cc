@@ -1,23 +1,8 @@
-#include <cstdlib>
-
 #include "cli_fixture.h"
+#include "environment.h"
 
 namespace mpfa::tools {
 namespace {
-
-// Sets a variable of the environment that the command inherits, and puts it back.
-class Environment {
- public:
-  Environment(std::string name, const std::string& value) : name_(std::move(name)) {
-    ::setenv(name_.c_str(), value.c_str(), 1);
-  }
-  ~Environment() { ::unsetenv(name_.c_str()); }
-  Environment(const Environment&) = delete;
-  Environment& operator=(const Environment&) = delete;
-
- private:
-  std::string name_;
-};
 
 class DemoCli : public CliTest {
  protected:
@@ -101,8 +86,24 @@ TEST_F(DemoCli, JsonHasTheDocumentedKeys) {
   EXPECT_EQ(total, 108.0);
 }
 
+// A file may be named by any bytes, JSON holds UTF-8 only.
+TEST_F(DemoCli, AnyNameOfTheDataWillDo) {
+  const std::string data = path(
+      "m\xf6"
+      "del");
+  std::filesystem::rename(small_data(), data);
+  succeed(
+      {"demo", "--data", data, "--no-figures", "--report", path("report"), "--json", path("j")});
+  EXPECT_EQ(json(report("demo.json"))["data"],
+            "m\ufffd"
+            "del");
+  EXPECT_EQ(json(path("j"))["data"],
+            "m\ufffd"
+            "del");
+}
+
 TEST_F(DemoCli, WithoutPythonThereAreTablesAndAdvice) {
-  const Environment python("MPFA_PYTHON", path("no_such_python"));
+  const ScopedEnvironment python("MPFA_PYTHON", path("no_such_python"));
   const std::string out = succeed({"demo", "--data", small_data(), "--report", path("report")}).out;
   EXPECT_NE(out.find("MpFA (default)"), std::string::npos);
   EXPECT_NE(out.find("without figures"), std::string::npos);
@@ -114,25 +115,25 @@ TEST_F(DemoCli, WithoutPythonThereAreTablesAndAdvice) {
 }
 
 TEST_F(DemoCli, WithoutMatplotlibThereAreTablesAndAdvice) {
-  const Environment python("MPFA_PYTHON", fake_python("exit 3\n"));
+  const ScopedEnvironment python("MPFA_PYTHON", fake_python("exit 3\n"));
   const std::string out = succeed({"demo", "--data", small_data(), "--report", path("report")}).out;
   EXPECT_NE(out.find("has no matplotlib; install matplotlib"), std::string::npos) << out;
   EXPECT_TRUE(std::filesystem::exists(report("demo.html")));
 }
 
 TEST_F(DemoCli, AScriptThatFailsIsQuoted) {
-  const Environment python("MPFA_PYTHON",
-                           fake_python("echo oops >&2; echo last words >&2; exit 1\n"));
+  const ScopedEnvironment python("MPFA_PYTHON",
+                                 fake_python("echo oops >&2; echo last words >&2; exit 1\n"));
   const std::string out = succeed({"demo", "--data", small_data(), "--report", path("report")}).out;
   EXPECT_NE(out.find("failed: 'last words'"), std::string::npos) << out;
-  const Environment other("MPFA_PYTHON", fake_python("echo not json\n"));
+  const ScopedEnvironment other("MPFA_PYTHON", fake_python("echo not json\n"));
   EXPECT_NE(succeed({"demo", "--data", small_data(), "--report", path("report")})
                 .out.find("something else than figures"),
             std::string::npos);
 }
 
 TEST_F(DemoCli, FiguresStandInThePage) {
-  const Environment python(
+  const ScopedEnvironment python(
       "MPFA_PYTHON",
       fake_python("test -r \"$2\" && echo '[{\"id\": \"errors\", \"caption\": \"a < b\", "
                   "\"svg\": \"<svg/>\"}]'\n"));
@@ -150,7 +151,7 @@ TEST_F(DemoCli, RealScriptDrawsAllFigures) {
   if (run_process({"/bin/sh", "-c", "'" + venv + "' -c 'import matplotlib'"}).exit_code != 0) {
     GTEST_SKIP() << "no matplotlib in .venv";
   }
-  const Environment python("MPFA_PYTHON", venv);
+  const ScopedEnvironment python("MPFA_PYTHON", venv);
   succeed({"demo", "--data", small_data(), "--report", path("report")});
   const std::string page = read_file(report("demo.html"));
   size_t images = 0;

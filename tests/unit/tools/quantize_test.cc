@@ -75,13 +75,16 @@ TEST_F(QuantizeCli, PlainScalesDiffer) {
 }
 
 TEST_F(QuantizeCli, StatisticsFileOfTheSameInputChangesNothing) {
-  succeed({"calibrate", real_data(), "-o", path("stats")});
-  for (const std::string extra : {"--no-first-key", "--delta-s"}) {
-    succeed({"quantize", real_data(), "-o", path("a"), "--layer", "layer15", extra});
-    succeed({"quantize", real_data(), "-o", path("b"), "--layer", "layer15", extra, "--stats",
+  const auto expect_same = [&](const std::string& option) {
+    succeed({"quantize", real_data(), "-o", path("a"), "--layer", "layer15", option});
+    succeed({"quantize", real_data(), "-o", path("b"), "--layer", "layer15", option, "--stats",
              path("stats")});
-    EXPECT_EQ(read_file(path("a")), read_file(path("b"))) << extra;
-  }
+    EXPECT_TRUE(read_file(path("a")) == read_file(path("b"))) << option;
+  };
+  succeed({"calibrate", real_data(), "-o", path("stats")});
+  expect_same("--no-first-key");
+  succeed({"calibrate", real_data(), "-o", path("stats"), "--delta-s"});
+  expect_same("--delta-s");
 }
 
 TEST_F(QuantizeCli, StatisticsOfHigherRankGiveTheirFirstRows) {

@@ -12,9 +12,7 @@ namespace {
 
 // [2 rows, 2 heads, 2].
 HeadErrors errors_of(const std::vector<float>& out, const std::vector<double>& reference) {
-  OwnedTensor tensor("out", internal::kFloat32Type, {2, 2, 2});
-  std::copy(out.begin(), out.end(), tensor.data<float>());
-  return head_errors(tensor.view(), reference);
+  return head_errors(TensorView(out, {2, 2, 2}), reference);
 }
 
 TEST(HeadErrors, EachHeadOverAllItsRows) {

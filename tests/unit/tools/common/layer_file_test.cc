@@ -45,7 +45,7 @@ TEST_F(LayerFileTest, ViewsAreTokensByHeads) {
   EXPECT_EQ(layer.q.size(0), 20);
   EXPECT_EQ(layer.q.size(1), 4);
   EXPECT_EQ(layer.k.size(1), 2);
-  const auto q = internal::Tensor<Bf16, 3>::from(layer.q.dl(), "q");
+  const auto q = internal::Tensor<Bf16, 3>::from(layer.q, "q");
   EXPECT_EQ(bf16_to_float(*q.at(7, 3, 5)), file.value("x.q", (3 * 20 + 7) * 32 + 5));
 }
 
@@ -54,8 +54,8 @@ TEST_F(LayerFileTest, LoadsOnlyWhatIsNeeded) {
   file.add("k", 1, 16, 16);
   const LayerFile opened = open(file);
   const Layer layer = opened.load("", {.k = true});
-  EXPECT_EQ(layer.q.rank(), 0);
-  EXPECT_EQ(layer.k.rank(), 3);
+  EXPECT_EQ(layer.q.ndim, 0);
+  EXPECT_EQ(layer.k.ndim, 3);
   EXPECT_THROW(opened.load("", {.v = true}), IoError);
 }
 

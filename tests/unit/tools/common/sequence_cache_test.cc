@@ -5,6 +5,7 @@
 #include "../qkv_file.h"
 #include "../temp_folder.h"
 #include "common/layer_file.h"
+#include "common/layer_stats.h"
 #include "common/sequence_attention.h"
 #include "core/tensor.h"
 
@@ -15,8 +16,7 @@ class SequenceCacheTest : public ::testing::Test {
  protected:
   SequenceCacheTest()
       : file_(LayerFile::open(QkvFile().add_layer("", 4, 2, 40, 64).write(folder_.file("in")))),
-        layer_(file_.load("", {.q = true, .k = true, .v = true})),
-        stats_(calibrate_layer(layer_, 8, ScaleRule::kSearch)) {}
+        layer_(file_.load("", {.q = true, .k = true, .v = true})) {}
 
   SequenceCache make() const {
     SequenceCacheConfig config;
@@ -25,7 +25,9 @@ class SequenceCacheTest : public ::testing::Test {
     config.num_q_heads = 4;
     config.num_kv_heads = 2;
     config.head_dim = 64;
-    return {config, stats_};
+    SequenceCache cache(config);
+    calibrate_layer(layer_, cache.cache().view().stats);
+    return cache;
   }
   static std::string bytes(const DLTensor* tensor) {
     const auto* data = reinterpret_cast<const char*>(internal::data_of(*tensor));
@@ -36,14 +38,13 @@ class SequenceCacheTest : public ::testing::Test {
     const SequenceAttention attention(cache.cache(),
                                       {.num_q_heads = 4, .max_rows = 40, .max_keys = 40});
     const OwnedTensor out("out", internal::kBf16Type, {40, 4, 64});
-    attention.run(out.dl(), nullptr, layer_.q.dl());
+    attention.run(out.dl(), nullptr, layer_.q);
     return {out.data<Bf16>(), out.data<Bf16>() + 40 * 4 * 64};
   }
 
   TempFolder folder_;
   LayerFile file_;
   Layer layer_;
-  LayerStats stats_;
 };
 
 TEST_F(SequenceCacheTest, PiecesGiveTheSameCacheAsTheWhole) {

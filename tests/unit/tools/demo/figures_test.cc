@@ -2,8 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-
+#include "../environment.h"
 #include "../temp_folder.h"
 
 namespace mpfa::tools {
@@ -12,12 +11,10 @@ namespace {
 // A program that stands for Python: it gets the script and the JSON file as arguments.
 class FiguresTest : public ::testing::Test {
  protected:
-  void TearDown() override { ::unsetenv("MPFA_PYTHON"); }
-
   Figures draw(const std::string& program) {
     write_file(folder_.file("python"), "#!/bin/sh\n" + program);
     std::filesystem::permissions(folder_.file("python"), std::filesystem::perms::owner_all);
-    ::setenv("MPFA_PYTHON", folder_.file("python").c_str(), 1);
+    const ScopedEnvironment python("MPFA_PYTHON", folder_.file("python"));
     return draw_figures("scripts/report.py", "demo.json");
   }
 
@@ -44,8 +41,33 @@ TEST_F(FiguresTest, EveryFailureHasAReason) {
   expect(draw("echo '[{\"id\": 5}]'\n"), "something else than figures");
   expect(draw("echo '[1]'\n"), "something else than figures");
   expect(draw_figures("", "demo.json"), "not found");
-  ::setenv("MPFA_PYTHON", "/no/such/python", 1);
+  const ScopedEnvironment python("MPFA_PYTHON", "/no/such/python");
   expect(draw_figures("scripts/report.py", "demo.json"), "cannot run '/no/such/python'");
+}
+
+// Without MPFA_PYTHON the source tree's own environment is taken, but never the current folder's.
+TEST_F(FiguresTest, ThePythonBesideTheScriptIsFoundAndTheFoldersIsNot) {
+  const ScopedEnvironment unset("MPFA_PYTHON", nullptr);
+  const ScopedEnvironment path("PATH", folder_.file("nothing"));
+  const auto make_python = [](const std::filesystem::path& root) {
+    std::filesystem::create_directories(root / ".venv/bin");
+    const std::string python = (root / ".venv/bin/python").string();
+    write_file(python, "#!/bin/sh\necho '[{\"id\": \"x\", \"caption\": \"\", \"svg\": \"\"}]'\n");
+    std::filesystem::permissions(python, std::filesystem::perms::owner_all);
+  };
+  const std::filesystem::path tree = folder_.path() / "tree";
+  make_python(tree);
+  EXPECT_EQ(draw_figures((tree / "scripts/report.py").string(), "demo.json").list.size(), 1u);
+
+  const std::filesystem::path before = std::filesystem::current_path();
+  const std::filesystem::path here = folder_.path() / "here";
+  make_python(here);
+  std::filesystem::current_path(here);
+  const Figures figures = draw_figures((folder_.path() / "share/mpfa/report.py").string(), "j");
+  const Figures relative = draw_figures("scripts/report.py", "j");
+  std::filesystem::current_path(before);
+  EXPECT_NE(figures.problem.find("cannot run 'python3'"), std::string::npos) << figures.problem;
+  EXPECT_NE(relative.problem.find("cannot run 'python3'"), std::string::npos) << relative.problem;
 }
 
 }  // namespace
