@@ -11,6 +11,7 @@
 #include "common/command_output.h"
 #include "common/common_options.h"
 #include "common/errors.h"
+#include "common/file_roles.h"
 #include "common/layer_file.h"
 #include "common/output_guard.h"
 #include "common/progress.h"
@@ -153,7 +154,7 @@ AttendResult attend(const Layer& layer, const TensorView& q, const KvCache& cach
   const TensorView out = result.out.view().transposed(0, 1);
   const TensorView lse = result.lse.view().transposed(0, 1);
   const auto start = std::chrono::steady_clock::now();
-  with_context(layer.where, [&] {
+  with_layer(layer, [&] {
     const SequenceAttention attention(cache,
                                       {.num_q_heads = heads,
                                        .max_rows = rows,
@@ -172,11 +173,15 @@ void write_output(const std::string& path, const std::string& layer, const Atten
   writer.add("lse", result.lse.dl());
   writer.add_metadata("mpfa_version", MPFA_VERSION);
   writer.add_metadata("layer", layer);
-  const OutputGuard guard;
+  const OutputGuard guard(path);
   writer.write(path);
 }
 
 void run_attend(const CLI::App& command, const AttendOptions& options) {
+  check_file_roles({{"the input", options.input},
+                    {"the queries' file", options.q_file},
+                    {"--stats", options.cache.stats}},
+                   {{"-o", options.output}, {"--json", options.common.json}});
   const CommandOutput output("attend", options.common.json);
   const ThreadLimit threads(options.common.threads);
   const bool from_cache = !options.q_file.empty();
@@ -202,7 +207,8 @@ void run_attend(const CLI::App& command, const AttendOptions& options) {
 
   const int64_t length = sequence_length(keys.cache());
   output.print("{}: {} query rows, {} heads, over {} keys in {:.1f} ms\nWrote {}.\n", layer.where,
-               q.size(0), q.size(1), length, result.seconds * 1e3, options.output);
+               q.size(0), q.size(1), length, result.seconds * 1e3,
+               internal::quote_path(options.output));
   output.write_json({{"input", options.input},
                      {"output", options.output},
                      {"layer", name},

@@ -9,6 +9,7 @@
 #include "common/cache_options.h"
 #include "common/command_output.h"
 #include "common/common_options.h"
+#include "common/file_roles.h"
 #include "common/glob.h"
 #include "common/layer_file.h"
 #include "common/layer_stats.h"
@@ -16,6 +17,7 @@
 #include "common/progress.h"
 #include "common/table.h"
 #include "common/threads.h"
+#include "io/quote.h"
 
 namespace mpfa::tools {
 namespace {
@@ -43,6 +45,8 @@ Examples:
 )";
 
 void run_calibrate(const CalibrateOptions& options) {
+  check_file_roles({{"the input", options.input}},
+                   {{"-o", options.output}, {"--json", options.common.json}});
   const CommandOutput output("calibrate", options.common.json);
   const ThreadLimit threads(options.common.threads);
   const LayerFile file = LayerFile::open(options.input);
@@ -77,11 +81,11 @@ void run_calibrate(const CalibrateOptions& options) {
   writer.add_metadata("scale_rule", options.scale_rule);
   writer.add_metadata("delta_s", options.delta_s ? "true" : "false");
   {
-    const OutputGuard guard;
+    const OutputGuard guard(options.output);
     writer.write(options.output);
   }
   progress.finish();
-  output.print("{}\nWrote {}.\n", table.str(), options.output);
+  output.print("{}\nWrote {}.\n", table.str(), internal::quote_path(options.output));
   output.write_json({{"input", options.input},
                      {"output", options.output},
                      {"residual_rank", options.residual_rank},

@@ -10,12 +10,14 @@
 #include "common/command_output.h"
 #include "common/common_options.h"
 #include "common/errors.h"
+#include "common/file_roles.h"
 #include "common/glob.h"
 #include "common/layer_file.h"
 #include "common/progress.h"
 #include "common/table.h"
 #include "common/threads.h"
 #include "cpu/policy.h"
+#include "io/quote.h"
 
 namespace mpfa::tools {
 namespace {
@@ -60,7 +62,13 @@ std::string footer() {
 
 std::vector<Policy> choose_policies(const std::vector<std::string>& lists) {
   std::vector<std::string> patterns;
-  for (const std::string& list : lists) split_commas(list, patterns);
+  for (const std::string& list : lists) {
+    const size_t before = patterns.size();
+    split_commas(list, patterns);
+    if (patterns.size() == before) {
+      throw UsageError("--policy " + internal::quote(list) + ": must name a policy");
+    }
+  }
   std::vector<std::string> names;
   for (const Policy& policy : internal::all_policies()) names.push_back(policy.name);
   std::vector<Policy> chosen;
@@ -85,9 +93,8 @@ LayerResult compare_layer(const LayerFile& file, const std::string& name,
   result.layer = name;
   result.head_dim = layer.k.size(2);
   result.group = layer.q.size(1) / layer.k.size(1);
-  result.policies = with_context(layer.where, [&] {
-    return internal::run_policies(policies, layer.q, layer.k, layer.v, inputs);
-  });
+  result.policies = with_layer(
+      layer, [&] { return internal::run_policies(policies, layer.q, layer.k, layer.v, inputs); });
   progress.step();
   return result;
 }
@@ -195,6 +202,7 @@ Json layer_json(const std::vector<Policy>& policies, const LayerResult& layer) {
 }
 
 void run_compare(const CompareOptions& options) {
+  check_file_roles({{"the input", options.input}}, {{"--json", options.common.json}});
   const CommandOutput output("compare", options.common.json);
   const ThreadLimit threads(options.common.threads);
   const std::vector<Policy> policies = choose_policies(options.policies);

@@ -8,6 +8,7 @@
 #include "commands.h"
 #include "common/command_output.h"
 #include "common/common_options.h"
+#include "common/file_roles.h"
 #include "common/layer_file.h"
 #include "common/machine.h"
 #include "common/output_guard.h"
@@ -82,7 +83,11 @@ void run_demo(const DemoOptions& options) {
   prepare_folder(options.report);
   const std::string page_path = options.report + "/demo.html";
   const std::string json_path = options.report + "/demo.json";
+  check_file_roles({{"--data", data}}, {{"demo.html in --report", page_path},
+                                        {"demo.json in --report", json_path},
+                                        {"--json", options.common.json}});
   check_writable(page_path);
+  check_writable(json_path);
 
   Progress progress("measuring layers", static_cast<int64_t>(file.names().size()));
   const DemoResult result = measure_demo(file, progress);
@@ -95,7 +100,8 @@ void run_demo(const DemoOptions& options) {
   write_text_file(json_path, json_text(json, 1));
   const Figures figures = make_figures(options, json_path);
   write_text_file(page_path, report_page(result, figures, expected));
-  output.print("Wrote {}{}.\n", page_path, figures.list.empty() ? ", without figures" : "");
+  output.print("Wrote {}{}.\n", internal::quote_path(page_path),
+               figures.list.empty() ? ", without figures" : "");
   if (figures.list.empty()) output.print("Figures: {}.\n", figures.problem);
   output.write_json(json);
 }

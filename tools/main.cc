@@ -47,8 +47,10 @@ std::string command_name(const CLI::App& app) {
 int report(const CLI::App& app, const std::string& message, int exit_code) {
   std::fflush(stdout);
   const std::string name = command_name(app);
-  fmt::print(stderr, "{}: error: {}\n", name, without_source_location(message));
-  if (exit_code == kExitUsage) fmt::print(stderr, "Try '{} --help'.\n", name);
+  std::string text = fmt::format("{}: error: {}\n", name, without_source_location(message));
+  if (exit_code == kExitUsage) text += fmt::format("Try '{} --help'.\n", name);
+  // Where standard error cannot be written, the exit code still tells.
+  std::fputs(text.c_str(), stderr);
   return exit_code;
 }
 

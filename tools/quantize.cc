@@ -8,11 +8,13 @@
 #include "common/cache_options.h"
 #include "common/command_output.h"
 #include "common/common_options.h"
+#include "common/file_roles.h"
 #include "common/layer_file.h"
 #include "common/output_guard.h"
 #include "common/progress.h"
 #include "common/table.h"
 #include "common/threads.h"
+#include "io/quote.h"
 
 namespace mpfa::tools {
 namespace {
@@ -57,6 +59,8 @@ Json describe_cache(const SequenceCache& cache) {
 }
 
 void run_quantize(const QuantizeOptions& options) {
+  check_file_roles({{"the input", options.input}, {"--stats", options.cache.stats}},
+                   {{"-o", options.output}, {"--json", options.common.json}});
   const CommandOutput output("quantize", options.common.json);
   const ThreadLimit threads(options.common.threads);
   const LayerFile file = LayerFile::open(options.input);
@@ -74,7 +78,7 @@ void run_quantize(const QuantizeOptions& options) {
   result.metadata = {
       {"mpfa_version", MPFA_VERSION}, {"layer", name}, {"scale_rule", options.cache.scale_rule}};
   {
-    const OutputGuard guard;
+    const OutputGuard guard(options.output);
     save_cache(options.output, result);
   }
   Json json = describe_cache(cache);
@@ -87,7 +91,7 @@ void run_quantize(const QuantizeOptions& options) {
       cache.cache().config().head_dim, json["bytes_per_token_and_kv_head"].get<double>(),
       json["bf16_bytes_per_token_and_kv_head"].get<double>(), json["ratio"].get<double>(),
       cache.cache().config().num_pages, cache.cache().config().page_size,
-      bytes_text(static_cast<double>(cache.cache().bytes())), options.output);
+      bytes_text(static_cast<double>(cache.cache().bytes())), internal::quote_path(options.output));
   Json document = {{"input", options.input},
                    {"output", options.output},
                    {"layer", name},

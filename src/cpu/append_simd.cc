@@ -14,6 +14,7 @@
 #include <hwy/highway.h>
 
 #include "cache/append_reference.h"
+#include "core/shapes.h"
 #include "cpu/quantize-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -24,15 +25,15 @@ namespace {
 
 template <typename T>
 void append_typed(const AppendConfig& config, const AppendRow* rows, int64_t count) {
-  const auto convert = [&config](const std::byte* from, float(&to)[128]) {
+  const auto convert = [&config](const std::byte* from, float(&to)[kHeadDims.back()]) {
     for (int i = 0; i < config.head_dim; ++i) {
       T value;
       std::memcpy(&value, from + i * sizeof(T), sizeof(T));
       to[i] = to_float(value);
     }
   };
-  float k[128];
-  float v[128];
+  float k[kHeadDims.back()];
+  float v[kHeadDims.back()];
   for (int64_t i = 0; i < count; ++i) {
     convert(rows[i].k, k);
     convert(rows[i].v, v);
@@ -291,8 +292,9 @@ void append_batches(const AppendConfig& config, const AppendRow* rows, int64_t c
 
 template <typename T>
 void append_typed(const AppendConfig& config, const AppendRow* rows, int64_t count) {
+  static_assert(kHeadDims.size() == 2 && kHeadDims[0] == 64 && kHeadDims[1] == 128);
   if (config.head_dim == 64) return append_batches<T, 64>(config, rows, count);
-  return append_batches<T, 128>(config, rows, count);
+  append_batches<T, 128>(config, rows, count);
 }
 
 #endif  // HWY_TARGET == HWY_SCALAR

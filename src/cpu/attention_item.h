@@ -8,14 +8,15 @@
 #include <utility>
 #include <vector>
 
+#include "core/shapes.h"
 #include "cpu/attention_kernel.h"
 
 namespace mpfa::internal {
 
 // Tokens of one tile. Unpacked K and V of a tile (16 KB each in BF16) stay in the first two caches.
 inline constexpr int64_t kTileTokens = 64;
-inline constexpr int64_t kMaxHeadDim = 128;
-inline constexpr int64_t kMaxResidualRank = 16;
+inline constexpr int64_t kMaxHeadDim = kHeadDims.back();
+inline constexpr int64_t kMaxResidualRank = kResidualRanks.back();
 inline constexpr double kLog2E = 1.44269504088896340736;
 
 // Makes room for `count` elements, whose values are lost. Where there is no memory everything stays

@@ -77,6 +77,7 @@ void merge_row_states(const std::vector<State>& states, const State& result, int
     const double lse = *s.lse.at(row, head);
     if (lse == kHidden) continue;  // its output counts for nothing, whatever it holds
     const double weight = lse == maximum ? 1.0 : std::exp(lse - maximum);
+    if (weight == 0.0) continue;  // and neither may an infinite output that far below the others
     sum += weight;
     const std::byte* out = s.out.at(row, head);
     for (int64_t i = 0; i < d; ++i) merged[i] += weight * load_float(out, s.out.type, i);

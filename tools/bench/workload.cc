@@ -73,14 +73,22 @@ KvCacheConfig cache_config(const BenchShape& shape, const WorkloadOptions& optio
 // A shape too large would not fail at once: memory is handed out as it is touched.
 const BenchShape& checked(BenchMode mode, const BenchShape& shape, const WorkloadOptions& options) {
   const double memory = physical_memory();
-  const double tokens = static_cast<double>(shape.batch_size) * static_cast<double>(shape.length);
+  const KvCacheConfig config = cache_config(shape, options);
+  const auto batch_size = static_cast<double>(shape.batch_size);
   const auto d = static_cast<double>(shape.head_dim);
-  const double per_token =
-      bytes_per_token_and_kv_head(cache_config(shape, options)) *
-          static_cast<double>(shape.num_kv_heads) +
-      (mode == BenchMode::kAppend ? 4 * d * static_cast<double>(shape.num_kv_heads) : 0.0) +
-      (mode == BenchMode::kPrefill ? 4 * d * static_cast<double>(shape.num_q_heads) : 0.0);
-  MPFA_CHECK(memory == 0.0 || tokens * per_token < memory, "needs ", bytes_text(tokens * per_token),
+  // Sequences take whole pages, each with its own k_first.
+  const double page_bytes =
+      bytes_per_token_and_kv_head(config) * static_cast<double>(config.page_size) +
+      (config.first_key ? 2 * d : 0.0);
+  const double cache_bytes =
+      static_cast<double>(config.num_pages) * static_cast<double>(shape.num_kv_heads) * page_bytes;
+  const double tokens = batch_size * static_cast<double>(shape.length);
+  const double heads = mode == BenchMode::kAppend    ? static_cast<double>(shape.num_kv_heads)
+                       : mode == BenchMode::kPrefill ? static_cast<double>(shape.num_q_heads)
+                                                     : 0.0;
+  // K and V, or Q and out; and a slot for each token.
+  const double needed = cache_bytes + tokens * (4 * d * heads + sizeof(int64_t));
+  MPFA_CHECK(memory == 0.0 || needed < memory, "needs ", bytes_text(needed),
              ": must be below the machine's ", bytes_text(memory));
   return shape;
 }

@@ -51,11 +51,10 @@ void add_cache_options(CLI::App& command, CacheOptions& options) {
 }
 
 void add_page_size_option(CLI::App& command, int64_t& page_size) {
-  const std::vector<int64_t> allowed(internal::kPageSizes.begin(), internal::kPageSizes.end());
   command
       .add_option("--page-size", page_size,
                   "Tokens of a page: " + internal::alternatives(internal::kPageSizes))
-      ->check(CLI::IsMember(allowed))
+      ->check(one_of({internal::kPageSizes.begin(), internal::kPageSizes.end()}))
       ->type_name("N")
       ->capture_default_str();
 }
@@ -67,7 +66,7 @@ void add_residual_rank_option(CLI::App& command, int64_t& rank) {
       .add_option("--residual-rank", rank,
                   fmt::format("Residual values per token and KV head: {} (default {})",
                               internal::alternatives(allowed), kDefaultResidualRank))
-      ->check(CLI::IsMember(allowed))
+      ->check(one_of(allowed))
       ->type_name("R");
 }
 
@@ -128,7 +127,7 @@ SequenceCache make_cache(const Layer& layer, const CacheOptions& options) {
   } else {
     calibrate_layer(used, stats, {.scale_rule = config.scale_rule, .delta_s = config.delta_s});
   }
-  with_context(used.where, [&] { cache.append(used.k, used.v); });
+  with_layer(used, [&] { cache.append(used.k, used.v); });
   return cache;
 }
 

@@ -22,9 +22,10 @@ class CommandOutput {
   // error. Throws IoError if the file could not be written later. `command` heads the JSON.
   CommandOutput(std::string command, std::string json_path);
 
+  // A failure shows in the stream's error flag, which the program looks at before it ends.
   template <typename... Args>
   void print(fmt::format_string<Args...> format, Args&&... args) const {
-    fmt::print(text_, format, std::forward<Args>(args)...);
+    std::fputs(fmt::format(format, std::forward<Args>(args)...).c_str(), text_);
   }
 
   // Writes {"command", "version", ...result}, whole or not at all. Does nothing without a path.

@@ -4,7 +4,9 @@
 
 #include <charconv>
 #include <cmath>
+#include <utility>
 
+#include "core/shapes.h"
 #include "io/quote.h"
 
 namespace mpfa::tools {
@@ -35,6 +37,17 @@ CLI::Validator whole_number(int64_t min, int64_t max, int64_t multiple_of) {
     const bool ok = error == std::errc() && end == text.data() + text.size() && value >= min &&
                     value <= max && value % multiple_of == 0;
     return ok ? "" : fmt::format("{} {}", internal::quote(text), range);
+  };
+  return CLI::Validator(check, "");
+}
+
+CLI::Validator one_of(std::vector<int64_t> allowed) {
+  const auto check = [allowed = std::move(allowed)](const std::string& text) -> std::string {
+    // Spelled as the list spells it: no sign, no leading zero, no exponent.
+    for (const int64_t value : allowed) {
+      if (text == fmt::format("{}", value)) return "";
+    }
+    return fmt::format("{} must be {}", internal::quote(text), internal::alternatives(allowed));
   };
   return CLI::Validator(check, "");
 }

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "common/errors.h"
 #include "io/safetensors.h"
 #include "mpfa/tensor.h"
 
@@ -60,6 +62,13 @@ std::vector<std::string> choose_layers(const LayerFile& file,
 
 // "layer00" and "q" -> "layer00.q"; "" and "q" -> "q".
 std::string layer_tensor_name(const std::string& layer, const std::string& tensor);
+
+// with_context for the library's functions, whose tensors are [tokens, heads, d] while the file's
+// are [heads, tokens, d]: indices in a message are in the former order, and it says so.
+template <typename Fn>
+decltype(auto) with_layer(const Layer& layer, Fn&& fn) {
+  return with_context(layer.where + ", as [tokens, heads, d]", std::forward<Fn>(fn));
+}
 
 // Throws IoError unless d is one that a cache can hold (core/shapes.h).
 void check_cache_head_dim(const Layer& layer);

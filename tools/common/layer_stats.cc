@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <span>
 #include <vector>
 
 #include "common/errors.h"
+#include "core/shapes.h"
 #include "core/tensor.h"
 #include "io/quote.h"
 #include "mpfa/quant.h"
@@ -53,9 +55,28 @@ TensorView load_checked(const SafetensorsReader& reader, const std::string& name
   return TensorView(reader.view(name));
 }
 
+// Statistics that nothing can be quantised with are the file's fault, and are told as such.
+template <typename Fits>
+void check_values(const SafetensorsReader& reader, const std::string& name,
+                  const TensorView& stored, std::string_view expected, const Fits& fits) {
+  const float* values = data_as<float>(stored);
+  for (int64_t i = 0; i < stored.elements(); ++i) {
+    if (fits(values[i])) continue;
+    throw IoError(fmt::format("{}: tensor {}, element {} of {}: {}: must be {}",
+                              internal::quote_path(reader.path()), internal::quote(name), i,
+                              internal::shape_text(reader.at(name).shape), values[i], expected));
+  }
+}
+
+void check_finite(const SafetensorsReader& reader, const std::string& name,
+                  const TensorView& stored) {
+  check_values(reader, name, stored, "finite", [](float x) { return std::isfinite(x); });
+}
+
 void load_mean(const SafetensorsReader& reader, const std::string& name, const DLTensor& out) {
   const TensorView mean = row_of(out, 0);
   const TensorView stored = load_checked(reader, name, {1, mean.size(0), mean.size(1)});
+  check_finite(reader, name, stored);
   std::copy_n(data_as<float>(stored), stored.elements(), data_as<float>(mean));
 }
 
@@ -72,9 +93,14 @@ void load_residual(const SafetensorsReader& reader, const std::string& layer,
   const std::string name = layer_tensor_name(layer, "residual_basis");
   const TensorView stored_basis =
       load_checked(reader, name, {1, basis.size(0), -1, basis.size(2)}).row(0);
-  const TensorView stored_scale = load_checked(reader, layer_tensor_name(layer, "residual_scale"),
-                                               {1, basis.size(0), stored_basis.size(1)})
-                                      .row(0);
+  const std::string scale_name = layer_tensor_name(layer, "residual_scale");
+  const TensorView stored_scale =
+      load_checked(reader, scale_name, {1, basis.size(0), stored_basis.size(1)}).row(0);
+  // Rows of the basis are unit vectors.
+  check_values(reader, name, stored_basis, "-1 to 1, an element of a unit vector",
+               [](float x) { return std::abs(x) <= 1.001f; });
+  check_values(reader, scale_name, stored_scale, "finite and above 0",
+               [](float x) { return std::isfinite(x) && x > 0.0f; });
   if (stored_basis.size(1) < basis.size(1)) {
     throw IoError(fmt::format("{}: tensor {} has shape {}: expected a residual rank of at least {}",
                               internal::quote_path(reader.path()), internal::quote(name),
@@ -115,7 +141,7 @@ void calibrate_layer(const Layer& layer, const StatsView& out, const StatsOption
   const TensorView k_mean = row_of(*out.k_mean, 0);
   const TensorView q_mean = row_of(out.q_mean != nullptr ? *out.q_mean : own_q_mean.dl(), 0);
   const CalibrateParams params = {.scale_rule = options.scale_rule};
-  with_context(layer.where, [&] {
+  with_layer(layer, [&] {
     calibrate(q, k, {.k_mean = &k_mean, .q_mean = &q_mean}, params);
     if (out.residual_basis == nullptr) return;
     const TensorView basis = row_of(*out.residual_basis, 0);
@@ -143,7 +169,14 @@ void add_stats(internal::SafetensorsWriter& writer, const std::string& layer,
 
 int64_t stored_residual_rank(const SafetensorsReader& reader, const std::string& layer) {
   const TensorInfo* basis = reader.find(layer_tensor_name(layer, "residual_basis"));
-  return basis == nullptr || basis->shape.size() != 4 ? 0 : basis->shape[2];
+  if (basis == nullptr || basis->shape.size() != 4) return 0;
+  const int64_t rank = basis->shape[2];
+  if (internal::is_residual_rank(rank)) return rank;
+  throw IoError(fmt::format(
+      "{}: tensor {} has shape {}: dimension 2, the residual rank, must be "
+      "{}, or --residual-rank must choose a smaller one",
+      internal::quote_path(reader.path()), internal::quote(basis->name),
+      internal::shape_text(basis->shape), internal::alternatives(internal::kResidualRanks)));
 }
 
 void load_stats(const SafetensorsReader& reader, const std::string& layer, const StatsView& out) {

@@ -22,6 +22,11 @@ void die_by(int signal) {
   std::raise(signal);
 }
 
+bool is_pipe_or_device(const std::string& path) {
+  struct stat status {};
+  return ::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode);
+}
+
 void on_signal(int signal) {
   if (open_guards.load() > 0) {
     pending_signal.store(signal);
@@ -44,23 +49,23 @@ void install_signal_handlers() {
   }
 }
 
-OutputGuard::OutputGuard() { ++open_guards; }
+OutputGuard::OutputGuard(const std::string& path) : holds_(!is_pipe_or_device(path)) {
+  if (holds_) ++open_guards;
+}
 
 OutputGuard::~OutputGuard() {
-  if (--open_guards > 0) return;
+  if (!holds_ || --open_guards > 0) return;
   if (const int signal = pending_signal.exchange(0); signal != 0) die_by(signal);
 }
 
 void check_writable(const std::string& path) {
-  struct stat status {};
-  const bool exists = ::stat(path.c_str(), &status) == 0;
-  if (exists && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) return;
-  const OutputGuard guard;
+  if (is_pipe_or_device(path)) return;
+  const OutputGuard guard(path);
   const internal::AtomicFile probe(path);
 }
 
 void write_text_file(const std::string& path, const std::string& text) {
-  const OutputGuard guard;
+  const OutputGuard guard(path);
   internal::AtomicFile file(path);
   file.write(text);
   file.commit();

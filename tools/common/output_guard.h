@@ -14,12 +14,18 @@ void install_signal_handlers();
 // takes as long as the disk needs to have it whole, fsync included: Ctrl-C then ends the program
 // after that, with the file complete. Anything else may be killed at any time, since it leaves
 // nothing behind.
+//
+// Pipes and devices have no temporary file, and may keep a program waiting for ever: a guard of
+// such a path holds nothing back.
 class OutputGuard {
  public:
-  OutputGuard();
+  explicit OutputGuard(const std::string& path);
   ~OutputGuard();
   OutputGuard(const OutputGuard&) = delete;
   OutputGuard& operator=(const OutputGuard&) = delete;
+
+ private:
+  bool holds_;
 };
 
 // Throws IoError now if `path` could not be written later, so that nobody waits for a result that

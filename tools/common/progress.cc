@@ -64,7 +64,7 @@ void Progress::show(const std::string& line) {
   std::string text = line.substr(0, width);
   const size_t length = text.size();
   if (length < shown_) text.append(shown_ - length, ' ');
-  fmt::print(stderr, "\r{}{}", text, length == 0 ? "\r" : "");
+  std::fputs(fmt::format("\r{}{}", text, length == 0 ? "\r" : "").c_str(), stderr);
   std::fflush(stderr);
   shown_ = length;
 }

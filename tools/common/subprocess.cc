@@ -63,6 +63,8 @@ pid_t spawn(const std::vector<std::string>& argv, int out, int err) {
   return pid;
 }
 
+constexpr size_t kMaxOutput = size_t{256} << 20;  // of a program that never stops printing
+
 // Reads both streams to their ends as they come, so that neither can fill its pipe and stall.
 void read_both(int out, int err, ProcessResult& result) {
   std::array<pollfd, 2> fds = {pollfd{out, POLLIN, 0}, pollfd{err, POLLIN, 0}};
@@ -73,9 +75,9 @@ void read_both(int out, int err, ProcessResult& result) {
     for (size_t i = 0; i < fds.size(); ++i) {
       if (fds[i].fd < 0 || fds[i].revents == 0) continue;
       const ssize_t n = ::read(fds[i].fd, buffer.data(), buffer.size());
-      if (n > 0) {
+      if (n > 0 && texts[i]->size() < kMaxOutput) {
         texts[i]->append(buffer.data(), static_cast<size_t>(n));
-      } else if (n == 0 || errno != EINTR) {
+      } else if (n >= 0 || errno != EINTR) {
         fds[i].fd = -1;  // poll skips it
       }
       fds[i].revents = 0;
@@ -94,6 +96,9 @@ ProcessResult run_process(const std::vector<std::string>& argv) {
   err.close_end(1);
   ProcessResult result;
   read_both(out.read_end(), err.read_end(), result);
+  // Whoever has more to say is stopped by it.
+  out.close_end(0);
+  err.close_end(0);
   int status = 0;
   while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
   }

@@ -58,7 +58,9 @@ Figures draw_figures(const std::string& script, const std::string& json_path) {
       if (result.exit_code == kNoMatplotlib) {
         problem = fmt::format("{} has no matplotlib; {}", python, kHowTo);
       } else {
-        return {{}, fmt::format("{} failed: {}", script, internal::quote(last_line(result.err)))};
+        return {{},
+                fmt::format("{} failed with code {}: {}", script, result.exit_code,
+                            internal::quote(last_line(result.err)))};
       }
     } catch (const Error& error) {
       problem = fmt::format("{}; {}", error.what(), kHowTo);

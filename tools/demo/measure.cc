@@ -209,7 +209,7 @@ std::vector<DemoMethod> demo_methods(const DemoShape& shape) {
 
 DemoLayer measure_layer(const Layer& layer, const DemoShape& shape,
                         const std::vector<DemoMethod>& methods) {
-  return with_context(layer.where, [&] {
+  return with_layer(layer, [&] {
     const Emulation prefill = emulate(layer, shape, false, methods);
     const Emulation decode = emulate(layer, shape, true, methods);
     DemoLayer result;
@@ -237,7 +237,7 @@ std::vector<double> measure_table(const Layer& layer) {
   PolicyInputs inputs = internal::table_inputs();
   inputs.basis_queries.end = std::min(inputs.basis_queries.end, layer.q.size(0));
   std::vector<double> errors;
-  with_context(layer.where, [&] {
+  with_layer(layer, [&] {
     for (const PolicyResult& result : run_policies(policies, layer.q, layer.k, layer.v, inputs)) {
       errors.push_back(result.mean_relative_l2());
     }

@@ -121,6 +121,18 @@ TEST(MergeStates, TwoEmptyStatesGiveZeroAndMinusInfinity) {
   for (int64_t i = 0; i < 64; ++i) EXPECT_EQ(out.get({0, 0, i}), 0.0f);
 }
 
+TEST(MergeStates, AStateWithoutWeightCountsForNothing) {
+  States states(2, kF32, {1, 1, 64});
+  states.lses[0]->set({0, 0}, -2000.0f);
+  states.lses[1]->set({0, 0}, 0.0f);
+  states.outs[0]->set({0, 0, 0}, INFINITY);
+  TestTensor out(kF32, {1, 1, 64});
+  merge_states(*out.ptr(), nullptr, states.out_views(), states.lse_views());
+  for (int64_t i = 0; i < 64; ++i) {
+    EXPECT_EQ(out.get({0, 0, i}), states.outs[1]->get({0, 0, i}));
+  }
+}
+
 TEST(MergeStates, AnEmptyStateLeavesTheOtherAlone) {
   States states(2, kBF16, {1, 1, 64});
   states.lses[0]->set({0, 0}, -INFINITY);

@@ -125,7 +125,7 @@ TEST_F(DemoCli, AScriptThatFailsIsQuoted) {
   const ScopedEnvironment python("MPFA_PYTHON",
                                  fake_python("echo oops >&2; echo last words >&2; exit 1\n"));
   const std::string out = succeed({"demo", "--data", small_data(), "--report", path("report")}).out;
-  EXPECT_NE(out.find("failed: 'last words'"), std::string::npos) << out;
+  EXPECT_NE(out.find("failed with code 1: 'last words'"), std::string::npos) << out;
   const ScopedEnvironment other("MPFA_PYTHON", fake_python("echo not json\n"));
   EXPECT_NE(succeed({"demo", "--data", small_data(), "--report", path("report")})
                 .out.find("something else than figures"),

@@ -35,6 +35,14 @@ TEST_F(MainCli, VersionIsOneLine) {
   EXPECT_EQ(succeed({"--version"}).out, "mpfa " MPFA_VERSION "\n");
 }
 
+// The exit code is right even where nobody can be told why.
+TEST_F(MainCli, StandardErrorNeedNotBeWritable) {
+  for (const char* redirection : {" 2>/dev/full", " 2>&-"}) {
+    EXPECT_EQ(run_process({"sh", "-c", std::string(MPFA_CLI) + " nosuch" + redirection}).exit_code,
+              2);
+  }
+}
+
 TEST_F(MainCli, MistakesOnTheCommandLineExitWith2) {
   fail(2, {}, {"mpfa: error: ", "must be one of demo, calibrate", "Try 'mpfa --help'"});
   fail(2, {"nosuch"}, {"nosuch"});

@@ -41,6 +41,11 @@ class QkvFile {
         .add(prefix + "v", kv_heads, tokens, d);
   }
 
+  // Changes one element of a tensor that add() made.
+  void set_bf16(const std::string& name, size_t index, float value) {
+    bf16_.at(name)[index] = bf16_from_float(value);
+  }
+
   // F32 of any shape.
   QkvFile& add_f32(const std::string& name, std::vector<int64_t> shape,
                    const std::vector<float>& values) {

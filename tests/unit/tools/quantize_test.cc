@@ -190,5 +190,49 @@ TEST_F(QuantizeCli, BadOptionsExitWith2) {
   fail(2, {"quantize", real_data(), "extra", "-o", path("c")}, {"extra"});
 }
 
+TEST_F(QuantizeCli, FilesAreNotOverwrittenByEachOther) {
+  QkvFile().add_layer("", 2, 1, 40, 64).write(path("in"));
+  const std::string before = read_file(path("in"));
+  fail(2, {"quantize", path("in"), "-o", path("in")}, {"-o ", "would overwrite the input"});
+  EXPECT_EQ(read_file(path("in")), before);
+  fail(2, {"quantize", path("in"), "-o", path("c"), "--json", path("c")},
+       {"is the file of -o too"});
+}
+
+// A message about an element names it in the library's order, and says that this is so.
+TEST_F(QuantizeCli, IndicesInMessagesAreExplained) {
+  QkvFile input;
+  input.add_layer("", 2, 2, 40, 64);
+  input.set_bf16("k", (0 * 40 + 1) * 64 + 13, NAN);  // head 0, token 1, channel 13
+  input.write(path("in"));
+  fail(1, {"quantize", path("in"), "-o", path("c")}, {"as [tokens, heads, d]: k[1, 0, 13] = nan"});
+}
+
+TEST_F(QuantizeCli, StatisticsThatCannotBeAreTheirFilesFault) {
+  QkvFile().add_layer("", 2, 1, 40, 64).write(path("in"));
+  const auto with = [&](float mean, float basis, float scale, int64_t rank) {
+    QkvFile stats;
+    stats.add_f32("k_mean", {1, 1, 64}, std::vector<float>(64, mean));
+    stats.add_f32("residual_basis", {1, 1, rank, 64},
+                  std::vector<float>(static_cast<size_t>(64 * rank), basis));
+    stats.add_f32("residual_scale", {1, 1, rank},
+                  std::vector<float>(static_cast<size_t>(rank), scale));
+    stats.write(path("s"));
+  };
+  const auto expect = [&](const std::string& part) {
+    fail(1, {"quantize", path("in"), "--stats", path("s"), "-o", path("c")}, {path("s"), part});
+  };
+  with(NAN, 0.1f, 1.0f, 8);
+  expect("tensor 'k_mean', element 0 of [1, 1, 64]: nan: must be finite");
+  with(0.0f, 1e30f, 1.0f, 8);
+  expect("must be -1 to 1");
+  for (const float scale : {0.0f, -1.0f, NAN, INFINITY}) {
+    with(0.0f, 0.1f, scale, 8);
+    expect("must be finite and above 0");
+  }
+  with(0.0f, 0.1f, 1.0f, 5);
+  expect("must be 4, 8 or 16");
+}
+
 }  // namespace
 }  // namespace mpfa::tools

@@ -27,6 +27,14 @@ TEST(WholeNumber, Multiples) {
   EXPECT_NE(check(whole_number(0, 1000, 128), "100").find("a multiple of 128"), std::string::npos);
 }
 
+TEST(OneOf, SaysWhatIsAllowed) {
+  EXPECT_EQ(check(one_of({0, 4, 16}), "4"), "");
+  EXPECT_EQ(check(one_of({0, 4, 16}), "0"), "");
+  for (const char* text : {"", "5", "04", "+4", "4.0", "0x10", "1e1"}) {
+    EXPECT_EQ(check(one_of({0, 4, 16}), text), "'" + std::string(text) + "' must be 0, 4 or 16");
+  }
+}
+
 TEST(PositiveNumber, FiniteAndAboveZero) {
   for (const char* text : {"1", "0.5", "1e-3", "50."}) {
     EXPECT_EQ(check(positive_number(), text), "") << text;

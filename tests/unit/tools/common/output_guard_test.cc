@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <chrono>
 #include <csignal>
+#include <thread>
 
 #include "../temp_folder.h"
 #include "io/atomic_file.h"
@@ -35,7 +38,7 @@ TEST_F(OutputGuardDeathTest, InsideAGuardASignalWaits) {
       {
         install_signal_handlers();
         {
-          const OutputGuard guard;
+          const OutputGuard guard("any file");
           std::raise(SIGINT);
           std::fputs("still here\n", stderr);
         }
@@ -48,9 +51,9 @@ TEST_F(OutputGuardDeathTest, NestedGuardsWaitForTheOuterOne) {
   EXPECT_EXIT(
       {
         install_signal_handlers();
-        const OutputGuard* outer = new OutputGuard;
+        const OutputGuard* outer = new OutputGuard("one");
         {
-          const OutputGuard inner;
+          const OutputGuard inner("two");
           std::raise(SIGTERM);
         }
         std::fputs("still here\n", stderr);
@@ -77,7 +80,7 @@ TEST_F(OutputGuardDeathTest, NoTemporaryFileOutlivesTheProgram) {
       {
         install_signal_handlers();
         {
-          const OutputGuard guard;
+          const OutputGuard guard(folder.file("out"));
           internal::AtomicFile file(folder.file("out"));
           file.write("half of it");
           std::raise(SIGINT);
@@ -86,6 +89,25 @@ TEST_F(OutputGuardDeathTest, NoTemporaryFileOutlivesTheProgram) {
       },
       ::testing::KilledBySignal(SIGINT), "");
   EXPECT_TRUE(folder.entries().empty());
+}
+
+// Opening a pipe that nobody reads waits for ever; Ctrl-C must still end the program.
+TEST_F(OutputGuardDeathTest, APipeHoldsNothingBack) {
+  const TempFolder folder;
+  const std::string pipe = folder.file("pipe");
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_EXIT(
+      {
+        install_signal_handlers();
+        ::alarm(60);  // a program that hangs fails this test by another signal
+        std::thread([] {
+          std::this_thread::sleep_for(std::chrono::milliseconds(50));
+          ::kill(::getpid(), SIGTERM);
+        }).detach();
+        write_text_file(pipe, "text");
+        std::exit(0);
+      },
+      ::testing::KilledBySignal(SIGTERM), "");
 }
 
 TEST(CheckWritable, LeavesNothingBehind) {

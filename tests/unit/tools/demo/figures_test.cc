@@ -36,7 +36,7 @@ TEST_F(FiguresTest, EveryFailureHasAReason) {
     EXPECT_NE(figures.problem.find(part), std::string::npos) << figures.problem;
   };
   expect(draw("exit 3\n"), "has no matplotlib; install matplotlib");
-  expect(draw("echo first >&2; echo second >&2; exit 1\n"), "failed: 'second'");
+  expect(draw("echo first >&2; echo second >&2; exit 1\n"), "failed with code 1: 'second'");
   expect(draw("echo '{}[]'\n"), "something else than figures");
   expect(draw("echo '[{\"id\": 5}]'\n"), "something else than figures");
   expect(draw("echo '[1]'\n"), "something else than figures");
