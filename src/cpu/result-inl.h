@@ -100,7 +100,7 @@ void finish_item(const ItemContext& c, const AttentionOutputs& outputs, const Sc
   }
 }
 
-void merge_row_target(const AttentionInputs& in, const AttentionOutputs& outputs, int64_t sequence,
+inline void merge_row_target(const AttentionInputs& in, const AttentionOutputs& outputs, int64_t sequence,
                       int64_t row, int64_t head, const float* partials, int64_t stride,
                       int64_t num_splits) {
   const int d = in.cache.head_dim;

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "mpfa/attention.h"
-#include "unit/quant/test_tensor.h"
+#include "support/test_tensor.h"
 
 namespace mpfa::testing {
 

@@ -13,8 +13,8 @@
 
 #include "io/safetensors.h"
 #include "mpfa/cache.h"
+#include "support/test_tensor.h"
 #include "unit/io/io_test_util.h"
-#include "unit/quant/test_tensor.h"
 
 namespace mpfa::testing {
 

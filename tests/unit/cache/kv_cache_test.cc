@@ -7,7 +7,7 @@
 
 #include "core/cache_layout.h"
 #include "mpfa/cache.h"
-#include "unit/quant/test_tensor.h"
+#include "support/test_tensor.h"
 
 namespace mpfa {
 namespace {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "mpfa/quant.h"
+#include "support/test_tensor.h"
 #include "unit/formats/nvfp4_oracle.h"
-#include "unit/quant/test_tensor.h"
 
 namespace mpfa::testing {
 

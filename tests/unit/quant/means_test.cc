@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "mpfa/quant.h"
-#include "unit/quant/test_tensor.h"
+#include "support/test_tensor.h"
 
 namespace mpfa {
 namespace {

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "mpfa/quant.h"
-#include "unit/quant/test_tensor.h"
+#include "support/test_tensor.h"
 
 namespace mpfa {
 namespace {

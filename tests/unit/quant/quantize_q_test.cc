@@ -4,8 +4,8 @@
 
 #include "io/safetensors.h"
 #include "mpfa/quant.h"
+#include "support/test_tensor.h"
 #include "unit/formats/nvfp4_oracle.h"
-#include "unit/quant/test_tensor.h"
 
 namespace mpfa {
 namespace {
