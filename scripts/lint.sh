@@ -55,9 +55,18 @@ one_way_to_threads() {
     grep -vE '^src/core/parallel\.h:|tbb/(global_control|info|task_arena)\.h'
 }
 
+# The README shows the core of examples/quickstart.cc, which the tests run: the same lines, less
+# their indentation.
+readme_example() {
+  # shellcheck disable=SC2016  # the backquotes are Markdown's
+  diff <(sed -n '/^```cpp$/,/^```$/{/^```/d;p;}' README.md) \
+    <(sed -n '/^ *\/\/ \[readme\]$/,//{//d;p;}' examples/quickstart.cc | sed 's/^  //')
+}
+
 check "clang-format, ${#cpp[@]} files" 'mend with: make format' \
   clang-format-14 --dry-run -Werror "${cpp[@]}"
 check 'oneTBB loops only in src/core/parallel.h' 'include core/parallel.h instead' one_way_to_threads
+check 'the example in README.md' 'copy it from examples/quickstart.cc' readme_example
 if [[ ${#python[@]} -gt 0 ]]; then
   check "ruff check, ${#python[@]} files" 'see the rules in ruff.toml' \
     .venv/bin/ruff check --quiet "${python[@]}"

@@ -100,9 +100,9 @@ void finish_item(const ItemContext& c, const AttentionOutputs& outputs, const Sc
   }
 }
 
-inline void merge_row_target(const AttentionInputs& in, const AttentionOutputs& outputs, int64_t sequence,
-                      int64_t row, int64_t head, const float* partials, int64_t stride,
-                      int64_t num_splits) {
+inline void merge_row_target(const AttentionInputs& in, const AttentionOutputs& outputs,
+                             int64_t sequence, int64_t row, int64_t head, const float* partials,
+                             int64_t stride, int64_t num_splits) {
   const int d = in.cache.head_dim;
   RowState merged;
   std::memcpy(&merged, partials, sizeof(merged));
