@@ -10,6 +10,7 @@ import argparse
 import hashlib
 import json
 import os
+import shlex
 import subprocess
 import sys
 import threading
@@ -54,6 +55,12 @@ def read_dependencies(build: Path) -> dict[str, list[Path]]:
     return dependencies
 
 
+def object_of(unit: dict) -> str:
+    """Returns the object file that a compile command makes, as ninja's log names it."""
+    arguments = shlex.split(unit["command"])
+    return arguments[arguments.index("-o") + 1]
+
+
 class Keys:
     """Computes what a unit's result depends on."""
 
@@ -74,7 +81,7 @@ class Keys:
 
     def of(self, unit: dict) -> str | None:
         """Returns the key of a unit, or None if its dependencies are not known."""
-        dependencies = self.dependencies.get(unit.get("output", ""))
+        dependencies = self.dependencies.get(object_of(unit))
         if not dependencies:
             return None
         parts = [*self.common, unit["command"]]
