@@ -47,7 +47,7 @@ void parse_attributes(TokenStream& in, Variable& variable) {
       variable.is_pointer = true;
     } else if (word == "attribute") {
       in.expect("(");
-      while (!in.take(")")) in.next();
+      in.skip_past(")");
     } else if (!(variable.is_pointer && state_space_of(word))) {
       in.fail("the attribute ." + word + " of a declaration is not known");
     }
@@ -89,16 +89,16 @@ InitialValue parse_number(TokenStream& in, const DataType& type) {
 
 // A number, `name`, `name+8`, `generic(name)+8`, `0xFF00(name)`.
 InitialValue parse_initial_value(TokenStream& in, const DataType& type) {
-  InitialValue value;
   if (in.peek().kind == TokenKind::kInteger && in.peek(1).is("(")) {
-    value.byte_mask = in.next().bits;
+    const uint64_t byte_mask = in.next().bits;
     in.expect("(");
     InitialValue masked = parse_initial_value(in, type);
     in.expect(")");
-    masked.byte_mask = value.byte_mask;
+    masked.byte_mask = byte_mask;
     return masked;
   }
   if (in.peek().kind != TokenKind::kIdentifier) return parse_number(in, type);
+  InitialValue value;
   value.symbol = in.expect_name();
   if (value.symbol == "generic" && in.take("(")) {
     value.generic = true;

@@ -92,10 +92,4 @@ uint64_t parse_integer_expression(TokenStream& in) {
   return value != 0 ? yes : no;
 }
 
-bool begins_integer_expression(const TokenStream& in) {
-  const Token& token = in.peek();
-  return token.kind == TokenKind::kInteger || token.is("-") || token.is("+") || token.is("~") ||
-         token.is("(");
-}
-
 }  // namespace mpfa::sim

@@ -11,7 +11,4 @@ namespace mpfa::sim {
 // operators with C's precedence, down to ?:. Arithmetic is 64-bit; division by zero is an error.
 uint64_t parse_integer_expression(TokenStream& in);
 
-// Whether such an expression can begin here.
-bool begins_integer_expression(const TokenStream& in);
-
 }  // namespace mpfa::sim

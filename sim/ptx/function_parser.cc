@@ -129,7 +129,7 @@ class BodyParser {
     const std::string word = in_.expect_dotted("a directive");
     if (word == "loc") return loc();
     if (word == "pragma") {
-      while (!in_.take(";")) in_.next();
+      in_.skip_past(";");
       return;
     }
     const auto space = state_space_of(word);
@@ -404,12 +404,12 @@ void parse_function_directives(TokenStream& in, Function& function) {
   while (in.peek().kind == TokenKind::kDotted) {
     const std::string word = in.expect_dotted("a directive");
     if (word == "pragma") {
-      while (!in.take(";")) in.next();
+      in.skip_past(";");
       continue;
     }
     if (word == "attribute") {
       in.expect("(");
-      while (!in.take(")")) in.next();
+      in.skip_past(")");
       continue;
     }
     if (!kKnown.contains(word)) in.fail("the directive ." + word + " of a function is not known");
@@ -429,7 +429,7 @@ Function parse_function(TokenStream& in, bool is_entry, Linkage linkage, Scopes&
   function.linkage = linkage;
   while (in.take_dotted("attribute")) {
     in.expect("(");
-    while (!in.take(")")) in.next();
+    in.skip_past(")");
   }
   if (in.peek().is("(")) function.results = parse_parameters(in);
   function.name = in.expect_name();

@@ -37,7 +37,7 @@ class ModuleParser {
     } else if (word == "section") {
       section();
     } else if (word == "pragma") {
-      while (!in_.take(";")) in_.next();
+      in_.skip_past(";");
     } else if (word == "alias") {
       alias();
     } else if (word == "entry" || word == "func") {

@@ -24,7 +24,6 @@ class Scopes {
   Scopes() { open(); }
   void open() { scopes_.emplace_back(); }
   void close() { scopes_.pop_back(); }
-  size_t depth() const { return scopes_.size(); }
 
   // Returns false if the innermost block has the name already.
   bool declare(const std::string& name, Declared declared) {

@@ -31,6 +31,13 @@ class TokenStream {
   void expect(std::string_view punctuation) {
     if (!take(punctuation)) fail("expected '" + std::string(punctuation) + "'");
   }
+  // Takes everything up to this token, and the token.
+  void skip_past(std::string_view punctuation) {
+    while (!take(punctuation)) {
+      if (at_end()) fail("expected '" + std::string(punctuation) + "'");
+      next();
+    }
+  }
   std::string expect_name() {
     if (peek().kind != TokenKind::kIdentifier) fail("expected a name");
     return std::string(next().text);

@@ -1,27 +1,18 @@
 // Offsets past 2^33 bytes: a cache of 2^25 pages over address space that is never backed as a
 // whole.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <fstream>
 #include <memory>
 
 #include "append_cases.h"
 #include "core/tensor.h"
+#include "support/resident_bytes.h"
 #include "support/sparse_memory.h"
 
 namespace mpfa::internal {
 namespace {
 
 constexpr int64_t kPages = int64_t{1} << 25;
-
-int64_t resident_bytes() {
-  std::ifstream file("/proc/self/statm");  // pages in all, pages resident
-  int64_t total = 0;
-  int64_t resident = 0;
-  file >> total >> resident;
-  return resident * sysconf(_SC_PAGESIZE);
-}
 
 TEST(AppendFar, OffsetsPass32And33Bits) {
   // The same tokens in a small cache say what the far pages must hold.
@@ -62,9 +53,9 @@ TEST(AppendFar, OffsetsPass32And33Bits) {
   view.k_residual = &tensors[4];
   view.k_first = &tensors[5];
 
-  const int64_t before = resident_bytes();
+  const int64_t before = testing::resident_bytes();
   append_kv(view, small.k.tensor, small.v.tensor, slot_tensor(far_slots).tensor);
-  EXPECT_LT(resident_bytes() - before, int64_t{64} << 20);
+  EXPECT_LT(testing::resident_bytes() - before, int64_t{64} << 20);
 
   // Pages are dense, so a page's bytes are those between its start and the next page's.
   for (size_t f = 0; f < std::size(fields); ++f) {

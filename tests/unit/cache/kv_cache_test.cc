@@ -1,12 +1,12 @@
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cstdint>
-#include <fstream>
 #include <limits>
 
 #include "core/cache_layout.h"
 #include "mpfa/cache.h"
+#include "support/resident_bytes.h"
+#include "support/sanitizer.h"
 #include "support/test_tensor.h"
 
 namespace mpfa {
@@ -216,34 +216,19 @@ TEST(KvCacheConfigTest, SizesThatOverflowAreErrors) {
   EXPECT_THROW(KvCache{config}, Error);
 }
 
-int64_t resident_bytes() {
-  int64_t total = 0;
-  int64_t resident = 0;
-  std::ifstream("/proc/self/statm") >> total >> resident;
-  return resident * sysconf(_SC_PAGESIZE);
-}
-
-// ThreadSanitizer writes its own record of a block that is allocated, which touches all of it.
-#if defined(__SANITIZE_THREAD__)
-constexpr bool kAllocationIsTouched = true;
-#elif defined(__has_feature)
-constexpr bool kAllocationIsTouched = __has_feature(thread_sanitizer);
-#else
-constexpr bool kAllocationIsTouched = false;
-#endif
-
 TEST(KvCacheMemoryTest, AnUnusedCacheTakesAddressesOnly) {
-  if (kAllocationIsTouched) GTEST_SKIP() << "ThreadSanitizer touches what is allocated";
+  // It writes its own record of a block that is allocated, which touches all of it.
+  if (testing::kThreadSanitizer) GTEST_SKIP() << "ThreadSanitizer touches what is allocated";
   KvCacheConfig config = small_config();
   config.num_pages = 10000;
   config.page_size = 128;
   config.num_kv_heads = 8;
   config.num_q_heads = 32;
   config.head_dim = 128;
-  const int64_t before = resident_bytes();
+  const int64_t before = testing::resident_bytes();
   const KvCache cache(config);
   EXPECT_GT(cache.bytes(), int64_t{2} << 30);
-  EXPECT_LT(resident_bytes() - before, int64_t{64} << 20);
+  EXPECT_LT(testing::resident_bytes() - before, int64_t{64} << 20);
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstring>
+#include <cstdint>
 #include <limits>
 #include <vector>
 
@@ -33,53 +33,55 @@ void set_row(TestTensor& tensor, const TestTensor::Shape& row, const std::vector
   }
 }
 
+// Every byte of one of the cache's tensors [pages, Hkv, page_size, n].
+void set_bytes(TestTensor& tensor, uint8_t value) {
+  tensor.for_each(
+      [&](const TestTensor::Shape& i) { tensor.at<uint8_t>(i[0], i[1], i[2], i[3]) = value; });
+}
+
 AttentionShape one_row(DLDataType type) {
   return {.seqlens_q = {1}, .seqlens_k = {40}, .num_kv_heads = 1, .group_size = 1, .q_type = type};
 }
 
-// Products of q and k_mean leave FP32's range although their sum does not.
-TEST(AttentionExtremes, RowBiasWhoseTermsOverflow) {
+// One row under everything that rowbias meets: softcap, sinks, and the sum alone.
+std::vector<AttentionShape> rowbias_shapes() {
+  std::vector<AttentionShape> shapes;
   for (const DLDataType type : {kBF16, kF32}) {
     for (const float softcap : {0.0f, 30.0f}) {
       for (const bool sinks : {false, true}) {
         AttentionShape shape = one_row(type);
         shape.params.softcap = softcap;
         shape.sinks = sinks;
-        AttentionCase problem(shape, 21);
-        set_row(problem.q(), {0, 0}, {3e38f, 3e38f, 1.0f});
-        set_row(problem.k_mean(), {0, 0}, {2.0f, -2.0f, 0.5f});
-        problem.k_scales().for_each([&](const TestTensor::Shape& i) {
-          problem.k_scales().at<uint8_t>(i[0], i[1], i[2], i[3]) = 0;
-        });
-        check(problem);
+        shapes.push_back(shape);
       }
     }
+  }
+  return shapes;
+}
+
+// Products of q and k_mean leave FP32's range although their sum does not.
+TEST(AttentionExtremes, RowBiasWhoseTermsOverflow) {
+  for (const AttentionShape& shape : rowbias_shapes()) {
+    AttentionCase problem(shape, 21);
+    set_row(problem.q(), {0, 0}, {3e38f, 3e38f, 1.0f});
+    set_row(problem.k_mean(), {0, 0}, {2.0f, -2.0f, 0.5f});
+    set_bytes(problem.k_scales(), 0);
+    check(problem);
   }
 }
 
 // The scores are huge, rowbias is as huge, and they cancel.
 TEST(AttentionExtremes, RowBiasBeyondFp32CancelsTheScore) {
-  for (const DLDataType type : {kBF16, kF32}) {
-    for (const float softcap : {0.0f, 30.0f}) {
-      for (const bool sinks : {false, true}) {
-        AttentionShape shape = one_row(type);
-        shape.params.softcap = softcap;
-        shape.sinks = sinks;
-        AttentionCase problem(shape, 22);
-        set_row(problem.q(), {0, 0}, std::vector<float>(64, 0x1p123f));
-        set_row(problem.k_mean(), {0, 0}, std::vector<float>(64, -8.0f));
-        // K^ = 8 everywhere: scale 2, code 6 (4.0).
-        problem.k_codes().for_each([&](const TestTensor::Shape& i) {
-          problem.k_codes().at<uint8_t>(i[0], i[1], i[2], i[3]) = 0x66;
-        });
-        problem.k_scales().for_each([&](const TestTensor::Shape& i) {
-          problem.k_scales().at<uint8_t>(i[0], i[1], i[2], i[3]) = e4m3_from_float(2.0f).bits;
-        });
-        check(problem);
-        if (sinks) continue;
-        EXPECT_NEAR(problem.lse().get({0, 0}), std::log(40.0f), 1e-5f);
-      }
-    }
+  for (const AttentionShape& shape : rowbias_shapes()) {
+    AttentionCase problem(shape, 22);
+    set_row(problem.q(), {0, 0}, std::vector<float>(64, 0x1p123f));
+    set_row(problem.k_mean(), {0, 0}, std::vector<float>(64, -8.0f));
+    // K^ = 8 everywhere: scale 2, code 6 (4.0).
+    set_bytes(problem.k_codes(), 0x66);
+    set_bytes(problem.k_scales(), e4m3_from_float(2.0f).bits);
+    check(problem);
+    if (shape.sinks) continue;
+    EXPECT_NEAR(problem.lse().get({0, 0}), std::log(40.0f), 1e-5f);
   }
 }
 
@@ -199,9 +201,7 @@ TEST(AttentionExtremes, HugeAndTinyQueries) {
 
 TEST(AttentionExtremes, ZeroKeysGiveTheMeanOfV) {
   AttentionCase problem({.seqlens_q = {1}, .seqlens_k = {70}, .q_type = kF32}, 8);
-  problem.k_scales().for_each([&](const TestTensor::Shape& i) {
-    problem.k_scales().at<uint8_t>(i[0], i[1], i[2], i[3]) = 0;
-  });
+  set_bytes(problem.k_scales(), 0);
   problem.run();
   problem.expect_matches_reference();
 }

@@ -184,6 +184,11 @@ TEST(Parser, ErrorsNameTheLineAndItsText) {
                    [] { kernel(".strange;"); });
   expect_ptx_error("the directive .strange is not known",
                    [] { parse_ptx(std::string(kHeader) + ".strange\n"); });
+  // What is skipped must end too.
+  for (const char* open : {".pragma \"x\"", ".global .attribute(.managed .b8 a;",
+                           ".func .attribute(.unified(1, 2)", ".entry e() .attribute(x"}) {
+    expect_ptx_error("expected ", [&] { parse_ptx(std::string(kHeader) + open); });
+  }
   expect_ptx_error("must begin with .version", [] { parse_ptx("// nothing\n"); });
   expect_ptx_error("the end of k is missing",
                    [] { parse_ptx(std::string(kHeader) + ".entry k()\n{\nret;\n"); });

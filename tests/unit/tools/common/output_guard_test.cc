@@ -11,6 +11,7 @@
 #include "../temp_folder.h"
 #include "io/atomic_file.h"
 #include "mpfa/check.h"
+#include "support/sanitizer.h"
 
 namespace mpfa::tools {
 namespace {
@@ -91,18 +92,10 @@ TEST_F(OutputGuardDeathTest, NoTemporaryFileOutlivesTheProgram) {
   EXPECT_TRUE(folder.entries().empty());
 }
 
-// ThreadSanitizer holds signals back while a system call waits.
-#if defined(__SANITIZE_THREAD__)
-constexpr bool kSignalsWait = true;
-#elif defined(__has_feature)
-constexpr bool kSignalsWait = __has_feature(thread_sanitizer);
-#else
-constexpr bool kSignalsWait = false;
-#endif
-
 // Opening a pipe that nobody reads waits for ever; Ctrl-C must still end the program.
 TEST_F(OutputGuardDeathTest, APipeHoldsNothingBack) {
-  if (kSignalsWait) GTEST_SKIP() << "ThreadSanitizer holds signals back";
+  // It delivers signals when a system call returns, and this one does not.
+  if (testing::kThreadSanitizer) GTEST_SKIP() << "ThreadSanitizer holds signals back";
   const TempFolder folder;
   const std::string pipe = folder.file("pipe");
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
