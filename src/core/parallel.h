@@ -15,18 +15,31 @@
 
 namespace mpfa::internal {
 
-// A task's place in the order; left behind by an exception too.
+// A loop's place in the order; its end is after all tasks, left by an exception too.
+class LoopOrder {
+ public:
+  LoopOrder() { order_.store(1, std::memory_order_release); }
+  ~LoopOrder() { order_.load(std::memory_order_acquire); }
+  LoopOrder(const LoopOrder&) = delete;
+  LoopOrder& operator=(const LoopOrder&) = delete;
+
+  void begin_task() { order_.load(std::memory_order_acquire); }
+  void end_task() { order_.fetch_add(1, std::memory_order_release); }
+
+ private:
+  std::atomic<int> order_{0};
+};
+
+// A task's place in it, likewise.
 class TaskOrder {
  public:
-  explicit TaskOrder(std::atomic<int>& order) : order_(order) {
-    order_.load(std::memory_order_acquire);
-  }
-  ~TaskOrder() { order_.fetch_add(1, std::memory_order_release); }
+  explicit TaskOrder(LoopOrder& loop) : loop_(loop) { loop_.begin_task(); }
+  ~TaskOrder() { loop_.end_task(); }
   TaskOrder(const TaskOrder&) = delete;
   TaskOrder& operator=(const TaskOrder&) = delete;
 
  private:
-  std::atomic<int>& order_;
+  LoopOrder& loop_;
 };
 
 // Calls fn(begin, end) for consecutive stretches of [0, count), each of at most `grain` indices.
@@ -38,8 +51,7 @@ void parallel_for_ranges(int64_t count, int64_t grain, const Fn& fn) {
     fn(int64_t{0}, count);
     return;
   }
-  std::atomic<int> order{0};
-  order.store(1, std::memory_order_release);
+  LoopOrder order;
   tbb::parallel_for(
       tbb::blocked_range<int64_t>(0, count, grain),
       [&](const tbb::blocked_range<int64_t>& range) {
@@ -47,7 +59,6 @@ void parallel_for_ranges(int64_t count, int64_t grain, const Fn& fn) {
         fn(range.begin(), range.end());
       },
       tbb::simple_partitioner());
-  order.load(std::memory_order_acquire);
 }
 
 // Calls fn(i) for every i in [0, count), one index a task: for few, long, uneven pieces of work.
