@@ -1,8 +1,7 @@
 // One layer of one sequence: a prompt goes into the low-bit cache and is attended to, then tokens
 // are decoded one by one. Prints how far the outputs are from attention over the unquantised keys
 // and values, and what the cache takes. Exits with 1 if that is further than it ought to be.
-//
-//     c++ -std=c++20 quickstart.cc ...    see README.md for CMake's find_package(mpfa)
+// README.md shows how to build against the library with CMake.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "core/parallel.h"
+#include "core/shapes.h"
 #include "core/tensor.h"
 #include "cpu/policy_operands.h"
 
@@ -56,8 +57,8 @@ Problem make_problem(const DLTensor& q, const DLTensor& k, const DLTensor& v,
   problem.v = load_activations(v, "v");
   const int64_t d = problem.q.head_dim;
   const int64_t kv_heads = problem.k.heads;
-  MPFA_CHECK(d == 64 || d == 128, "head_dim = ", d, " (q has shape ", shape_string(q),
-             "): must be 64 or 128");
+  MPFA_CHECK(is_head_dim(d), "head_dim = ", d, " (q has shape ", shape_string(q), "): must be ",
+             alternatives(kHeadDims));
   check_size(k, "k", 2, d, "q's head_dim");
   for (int i = 0; i < 3; ++i) check_size(v, "v", i, k.shape[i], "as k has");
   MPFA_CHECK(kv_heads >= 1 && problem.q.heads >= 1 && problem.q.heads % kv_heads == 0,

@@ -13,6 +13,7 @@
 #include "common/glob.h"
 #include "common/row_range.h"
 #include "common/table.h"
+#include "core/shapes.h"
 
 namespace {
 
@@ -33,7 +34,7 @@ void fuzz_shapes(std::string_view text) {
   for (const BenchShape& shape : shapes) {
     require(shape.batch_size >= 1 && shape.num_kv_heads >= 1 && shape.length >= 1);
     require(shape.num_q_heads % shape.num_kv_heads == 0);
-    require(shape.head_dim == 64 || shape.head_dim == 128);
+    require(internal::is_head_dim(shape.head_dim));
     printed += (printed.empty() ? "" : ",") + shape.str();
   }
   require(parse_bench_shapes(printed) == shapes);
