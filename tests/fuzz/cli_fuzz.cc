@@ -34,7 +34,7 @@ void fuzz_shapes(std::string_view text) {
   for (const BenchShape& shape : shapes) {
     require(shape.batch_size >= 1 && shape.num_kv_heads >= 1 && shape.length >= 1);
     require(shape.num_q_heads % shape.num_kv_heads == 0);
-    require(internal::is_head_dim(shape.head_dim));
+    require(mpfa::internal::is_head_dim(shape.head_dim));
     printed += (printed.empty() ? "" : ",") + shape.str();
   }
   require(parse_bench_shapes(printed) == shapes);
