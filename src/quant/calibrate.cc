@@ -21,6 +21,7 @@ namespace {
 using internal::Tensor;
 
 constexpr int64_t kMaxHeadDim = internal::kHeadDims.back();
+static_assert(kMaxHeadDim <= internal::kMaxRowSize);  // of dot_by_halves()
 constexpr int64_t kMaxRank = internal::kResidualRanks.back();
 // What the largest residual of the sample becomes in e4m3; 448 / 64 = 7 is the headroom.
 constexpr float kResidualTarget = 64.0f;

@@ -1,0 +1,242 @@
+// ld, st and what hints at them.
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "sim/insn/decoder.h"
+#include "sim/insn/families.h"
+#include "sim/insn/memory_operand.h"
+#include "sim/machine/block.h"
+#include "sim/machine/monitor.h"
+
+namespace mpfa::sim {
+namespace {
+
+struct MemoryDetail : InsnDetail {
+  AddressOperand address;
+  MemorySpace space = MemorySpace::kGeneric;
+  ScalarType type = ScalarType::kB32;
+  uint32_t element_bytes = 0;
+  std::vector<Slot> slots;           // an element each; kNoSlot: not wanted
+  std::vector<uint32_t> slot_bytes;  // of a lane in the register
+  bool is_ordered = false;           // anything but weak
+};
+
+struct Resolved {
+  alignas(64) uint64_t addresses[kWarpSize];
+  std::byte* places[kWarpSize];
+};
+
+void locate(Warp& w, const Insn& i, const MemoryDetail& m, AccessKind kind, Resolved& at) {
+  lane_addresses(w, m.address, at.addresses);
+  const Access access = {.space = m.space,
+                         .kind = kind,
+                         .bytes = m.element_bytes * static_cast<uint32_t>(m.slots.size()),
+                         .addresses = at.addresses};
+  resolve(w, i, access, at.places);
+  observe(w, i, access);
+}
+
+// One element of all active lanes, `kFrom` as it lies in memory, `kTo` as in the register.
+template <class To, class From>
+void load_element(Warp& w, const Resolved& at, Slot slot, uint32_t offset) {
+  To* to = w.target<To>(slot);
+  for (int lane = 0; lane < kWarpSize; ++lane) {
+    if ((w.mask >> lane & 1) == 0) continue;
+    From value;
+    std::memcpy(&value, at.places[lane] + offset, sizeof(From));
+    to[lane] = static_cast<To>(value);
+  }
+}
+
+template <class To>
+void load_widened(Warp& w, const Resolved& at, ScalarType type, Slot slot, uint32_t offset) {
+  switch (bits_of(type)) {
+    case 8:
+      return is_signed(type) ? load_element<To, int8_t>(w, at, slot, offset)
+                             : load_element<To, uint8_t>(w, at, slot, offset);
+    case 16:
+      return is_signed(type) ? load_element<To, int16_t>(w, at, slot, offset)
+                             : load_element<To, uint16_t>(w, at, slot, offset);
+    case 32:
+      return is_signed(type) ? load_element<To, int32_t>(w, at, slot, offset)
+                             : load_element<To, uint32_t>(w, at, slot, offset);
+    default:
+      return load_element<To, uint64_t>(w, at, slot, offset);
+  }
+}
+
+void load_one(Warp& w, const MemoryDetail& m, const Resolved& at, size_t element) {
+  const auto offset = static_cast<uint32_t>(element) * m.element_bytes;
+  const Slot slot = m.slots[element];
+  switch (m.slot_bytes[element]) {
+    case 2:
+      return load_widened<uint16_t>(w, at, m.type, slot, offset);
+    case 4:
+      return load_widened<uint32_t>(w, at, m.type, slot, offset);
+    case 8:
+      return load_widened<uint64_t>(w, at, m.type, slot, offset);
+    default: {
+      std::byte* to = w.target<std::byte>(slot);
+      for (int lane = 0; lane < kWarpSize; ++lane) {
+        if ((w.mask >> lane & 1) != 0) std::memcpy(to + 16 * lane, at.places[lane] + offset, 16);
+      }
+    }
+  }
+}
+
+Step load(Warp& w, const Insn& i) {
+  const auto& m = static_cast<const MemoryDetail&>(*i.detail);
+  Resolved at;
+  locate(w, i, m, AccessKind::kRead, at);
+  for (size_t element = 0; element < m.slots.size(); ++element) {
+    if (m.slots[element] != kNoSlot) load_one(w, m, at, element);
+  }
+  return Step::kNext;
+}
+
+template <size_t kBytes>
+void store_element(Warp& w, const MemoryDetail& m, const Resolved& at, size_t element) {
+  const std::byte* from = w.source<std::byte>(m.slots[element]);
+  const uint32_t stride = m.slot_bytes[element];
+  const auto offset = static_cast<uint32_t>(element) * m.element_bytes;
+  for (int lane = 0; lane < kWarpSize; ++lane) {
+    if ((w.mask >> lane & 1) == 0) continue;
+    std::memcpy(at.places[lane] + offset, from + static_cast<uint32_t>(lane) * stride, kBytes);
+  }
+}
+
+Step store(Warp& w, const Insn& i) {
+  const auto& m = static_cast<const MemoryDetail&>(*i.detail);
+  Resolved at;
+  locate(w, i, m, AccessKind::kWrite, at);
+  for (size_t element = 0; element < m.slots.size(); ++element) {
+    switch (m.element_bytes) {
+      case 1:
+        store_element<1>(w, m, at, element);
+        break;
+      case 2:
+        store_element<2>(w, m, at, element);
+        break;
+      case 4:
+        store_element<4>(w, m, at, element);
+        break;
+      case 8:
+        store_element<8>(w, m, at, element);
+        break;
+      default:
+        store_element<16>(w, m, at, element);
+    }
+  }
+  return Step::kNext;
+}
+
+// A kernel's parameter: the same value for every lane, and nothing to check at run time.
+template <class To, class From>
+Step load_param(Warp& w, const Insn& i) {
+  From value;
+  std::memcpy(&value, reinterpret_cast<const std::byte*>(w.block->grid->params) + i.imm,
+              sizeof(From));
+  To* to = w.target<To>(i.dst);
+  for (int lane = 0; lane < kWarpSize; ++lane) {
+    if ((w.mask >> lane & 1) != 0) to[lane] = static_cast<To>(value);
+  }
+  return Step::kNext;
+}
+
+Handler param_load(ScalarType type, uint32_t slot_bytes) {
+  const bool sign = is_signed(type);
+  switch (bits_of(type) * 100 + static_cast<int>(slot_bytes)) {
+    case 802:
+      return sign ? &load_param<uint16_t, int8_t> : &load_param<uint16_t, uint8_t>;
+    case 804:
+      return sign ? &load_param<uint32_t, int8_t> : &load_param<uint32_t, uint8_t>;
+    case 1602:
+      return &load_param<uint16_t, uint16_t>;
+    case 1604:
+      return sign ? &load_param<uint32_t, int16_t> : &load_param<uint32_t, uint16_t>;
+    case 3204:
+      return &load_param<uint32_t, uint32_t>;
+    case 3208:
+      return sign ? &load_param<uint64_t, int32_t> : &load_param<uint64_t, uint32_t>;
+    case 6408:
+      return &load_param<uint64_t, uint64_t>;
+    default:
+      return nullptr;
+  }
+}
+
+int take_vector_size(InsnDecoder& d) {
+  static constexpr std::array kSizes = {2, 4, 8};
+  const int at = d.take_one({"v2", "v4", "v8"});
+  return at < 0 ? 1 : kSizes[static_cast<size_t>(at)];
+}
+
+// The registers of `operand`, one or a vector of them.
+void take_elements(InsnDecoder& d, MemoryDetail& m, const Operand& operand, bool is_load) {
+  const std::vector<Operand> one = {operand};
+  const std::vector<Operand>& parts = operand.kind == OperandKind::kVector ? operand.parts : one;
+  for (const Operand& part : parts) {
+    const bool is_sink = part.kind == OperandKind::kSink;
+    m.slots.push_back(is_sink ? kNoSlot
+                              : (is_load ? d.target(part, m.type) : d.source(part, m.type)));
+    m.slot_bytes.push_back(static_cast<uint32_t>(std::max(d.register_bits(part, m.type), 16)) / 8);
+  }
+}
+
+void decode_access(InsnDecoder& d, bool is_load) {
+  MemoryDetail m;
+  const size_t at = is_load ? 1 : 0;
+  m.address = d.address(at);
+  m.space = take_space(d, m.address);
+  m.is_ordered = take_cache_and_order(d);
+  const int vector_size = take_vector_size(d);
+  m.type = d.expect_type();
+  d.expect_no_more();
+  m.element_bytes = static_cast<uint32_t>(bits_of(m.type)) / 8;
+  take_elements(d, m, d.operand(1 - at), is_load);
+  if (m.slots.size() != static_cast<size_t>(vector_size)) {
+    d.fail("the number of registers is not the vector's");
+  }
+  const bool is_plain_param =
+      is_load && m.address.grid_relative && m.address.base == kNoSlot && vector_size == 1;
+  if (is_plain_param && m.slots[0] != kNoSlot) {
+    if (const Handler handler = param_load(m.type, m.slot_bytes[0])) {
+      Insn& insn = d.emit(handler);
+      insn.dst = m.slots[0];
+      insn.imm = m.address.offset;
+      return;
+    }
+  }
+  Insn& insn = d.emit(is_load ? &load : &store);
+  d.detail<MemoryDetail>(insn, std::move(m));
+}
+
+Step do_nothing(Warp& /*w*/, const Insn& /*i*/) { return Step::kNext; }
+
+Step zero64(Warp& w, const Insn& i) {
+  uint64_t* to = w.target<uint64_t>(i.dst);
+  for (int lane = 0; lane < kWarpSize; ++lane) {
+    if ((w.mask >> lane & 1) != 0) to[lane] = 0;
+  }
+  return Step::kNext;
+}
+
+}  // namespace
+
+void decode_ld(InsnDecoder& d) { decode_access(d, true); }
+void decode_ldu(InsnDecoder& d) { decode_access(d, true); }
+void decode_st(InsnDecoder& d) { decode_access(d, false); }
+
+// Caches are not modelled: prefetch, applypriority and discard have no effect that can be seen.
+void decode_prefetch(InsnDecoder& d) { d.emit(&do_nothing); }
+
+// A cache policy is opaque, and without effect here.
+void decode_createpolicy(InsnDecoder& d) {
+  const Slot to = d.target(0, ScalarType::kB64);
+  d.emit(&zero64).dst = to;
+}
+
+}  // namespace mpfa::sim

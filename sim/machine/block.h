@@ -1,0 +1,106 @@
+// A thread block, the cluster that it belongs to, and the grid that they run for.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sim/machine/code.h"
+#include "sim/machine/gpu.h"
+#include "sim/machine/random.h"
+#include "sim/machine/warp.h"
+
+namespace mpfa::sim {
+
+class Monitor;
+struct Cluster;
+
+// What all blocks of a launch share.
+struct Grid {
+  const KernelCode* code = nullptr;
+  const Kernel* kernel = nullptr;
+  const DeviceModel* model = nullptr;
+  GlobalMemory* memory = nullptr;
+  Checks checks;
+  Dim3 grid;
+  Dim3 block;
+  Dim3 cluster;
+  uint64_t params = 0;        // address of the parameter buffer
+  uint64_t shared_bytes = 0;  // of a block, reserved part included
+  uint64_t dynamic_shared_bytes = 0;
+  uint64_t stack_bytes = 0;  // of a thread's local memory
+  uint64_t id = 0;           // %gridid
+  uint64_t seed = 0;
+};
+
+// barrier.cta's resource.
+struct Barrier {
+  uint64_t generation = 0;
+  uint32_t arrived = 0;   // threads
+  uint32_t expected = 0;  // threads; 0: all of the block
+  // barrier.red
+  uint32_t count = 0;
+  bool all = true;
+  bool any = false;
+  uint32_t last_count = 0;
+  bool last_all = true;
+  bool last_any = false;
+};
+
+struct Block {
+  Cluster* cluster = nullptr;
+  const Grid* grid = nullptr;
+  Dim3 position;      // %ctaid
+  uint32_t rank = 0;  // %cluster_ctarank
+  std::vector<std::unique_ptr<Warp>> warps;
+  std::vector<std::byte> shared;
+  std::array<Barrier, 16> barriers;
+
+  uint32_t shared_base() const;  // its window's first address
+  uint32_t live_threads() const;
+  bool finished() const;
+};
+
+// An operation that the hardware does on its own time: a copy, a wgmma.
+struct AsyncOperation {
+  uint64_t ready = 0;  // Cluster::clock from which it may complete
+  std::function<void()> complete;
+};
+
+// The blocks that run together, on one host thread: nothing in here needs a lock.
+struct Cluster {
+  const Grid* grid = nullptr;
+  uint64_t index = 0;
+  Dim3 position;  // %clusterid
+  std::vector<std::unique_ptr<Block>> blocks;
+  Random random;
+  uint64_t clock = 0;   // warp instructions of all its warps
+  uint64_t events = 0;  // counts whatever can let a waiting warp go on
+  std::vector<AsyncOperation> pending;
+
+  // barrier.cluster
+  uint64_t barrier_generation = 0;
+  uint32_t barrier_arrived = 0;
+
+  Cluster(const Grid& grid, uint64_t index);
+  ~Cluster();
+
+  bool finished() const;
+  // Runs for about `budget` warp instructions. Throws Fault, also for a deadlock.
+  void run(uint64_t budget);
+  void notify() { ++events; }
+  // Completes `operation` later: at once, as late as possible or in between, by the seed.
+  void defer(std::function<void()> operation);
+  // Completes everything that is pending.
+  void drain();
+
+ private:
+  bool complete_some(bool at_least_one);
+  [[noreturn]] void report_deadlock() const;
+};
+
+}  // namespace mpfa::sim

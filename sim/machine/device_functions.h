@@ -1,0 +1,28 @@
+// Functions that the CUDA runtime gives to device code: vprintf, __assertfail, malloc, free.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/machine/code.h"
+#include "sim/machine/warp.h"
+
+namespace mpfa::sim {
+
+// One lane's call; each argument's bits, at most 8 bytes of it. Returns the result's bits.
+using DeviceFunction = uint64_t (*)(Warp& warp, const Insn& insn, int lane,
+                                    const std::vector<uint64_t>& arguments);
+
+// nullptr if the runtime has none of that name.
+DeviceFunction find_device_function(std::string_view name);
+
+// printf's text: the conversions in `format`, each argument at its own alignment in `arguments`
+// (4 bytes for int and smaller, 8 for the others), as device code passes them. `read_string` gives
+// the text at a device address.
+using StringReader = std::string (*)(Warp& warp, const Insn& insn, int lane, uint64_t address);
+std::string format_text(Warp& warp, const Insn& insn, int lane, const std::string& format,
+                        const std::byte* arguments, StringReader read_string);
+
+}  // namespace mpfa::sim

@@ -1,0 +1,155 @@
+#include "sim/machine/gpu.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <deque>
+#include <utility>
+
+#include "mpfa/check.h"
+#include "sim/machine/block.h"
+#include "sim/machine/program.h"
+
+namespace mpfa::sim {
+namespace {
+
+// How long a cluster runs before another has its turn, in warp instructions: long enough to keep
+// its registers in the host's caches.
+constexpr uint64_t kTurn = 200'000;
+constexpr uint64_t kStackBytes = 256 << 10;  // of a thread, where calls make it unknown
+
+[[noreturn]] void reject(const Launch& launch, const std::string& why) {
+  throw Fault(FaultKind::kInvalidLaunch,
+              internal::str_cat("launch of ", launch.kernel->name, ": ", why));
+}
+
+void check_launch(const Launch& launch, const DeviceModel& model) {
+  const uint64_t threads = launch.block.count();
+  if (launch.grid.count() == 0) reject(launch, "the grid is empty");
+  if (threads == 0) reject(launch, "the block is empty");
+  if (threads > launch.kernel->max_threads) {
+    reject(launch, internal::str_cat("a block of ", threads, " threads; at most ",
+                                     launch.kernel->max_threads));
+  }
+  if (launch.grid.x % launch.cluster.x != 0 || launch.grid.y % launch.cluster.y != 0 ||
+      launch.grid.z % launch.cluster.z != 0) {
+    reject(launch, "the cluster does not divide the grid");
+  }
+  const uint64_t shared = launch.kernel->static_shared_bytes + launch.dynamic_shared_bytes;
+  if (shared > static_cast<uint64_t>(model.shared_bytes_per_block_optin)) {
+    reject(launch, internal::str_cat(shared, " bytes of shared memory; at most ",
+                                     model.shared_bytes_per_block_optin));
+  }
+  if (launch.params.size() != launch.kernel->param_bytes) {
+    reject(launch, internal::str_cat(launch.params.size(), " bytes of parameters; the kernel has ",
+                                     launch.kernel->param_bytes));
+  }
+}
+
+uint64_t stack_bytes(const KernelCode& code) {
+  uint64_t sum = 0;
+  for (const auto& function : code.functions) sum += function->local_bytes;
+  const bool has_calls = code.functions.size() > 1;
+  return has_calls ? std::max(kStackBytes, 2 * sum) : sum;
+}
+
+}  // namespace
+
+class Gpu::Impl {
+ public:
+  explicit Impl(GpuOptions options)
+      : options_(std::move(options)),
+        model_(device_model(options_.arch)),
+        memory_(model_.memory_bytes) {}
+
+  const DeviceModel& model() const { return model_; }
+  const GpuOptions& options() const { return options_; }
+  GlobalMemory& memory() { return memory_; }
+  uint64_t instructions() const { return instructions_; }
+
+  std::shared_ptr<Program> load(std::string_view ptx) {
+    return std::make_shared<LoadedProgram>(ptx, memory_, model_);
+  }
+
+  void run(const Launch& launch) {
+    check_launch(launch, model_);
+    auto& program = const_cast<LoadedProgram&>(dynamic_cast<const LoadedProgram&>(*launch.program));
+    Grid grid;
+    grid.code = &program.code(*launch.kernel);
+    grid.kernel = launch.kernel;
+    grid.model = &model_;
+    grid.memory = &memory_;
+    grid.checks = options_.checks;
+    grid.grid = launch.grid;
+    grid.block = launch.block;
+    grid.cluster = launch.cluster;
+    grid.dynamic_shared_bytes = launch.dynamic_shared_bytes;
+    grid.shared_bytes = grid.code->dynamic_shared_offset + launch.dynamic_shared_bytes;
+    grid.stack_bytes = stack_bytes(*grid.code);
+    grid.id = ++launches_;
+    grid.seed = options_.seed * 0xD1B54A32D192ED03u + grid.id;
+    grid.params =
+        memory_.allocate(std::max<uint64_t>(launch.params.size(), 1), MemoryKind::kModule);
+    if (grid.params == 0) throw Error("no device memory for a launch's parameters");
+    if (!launch.params.empty()) {
+      std::memcpy(reinterpret_cast<void*>(grid.params), launch.params.data(), launch.params.size());
+    }
+    memory_.set_constant(grid.params);
+    try {
+      run_clusters(grid);
+    } catch (...) {
+      memory_.release(grid.params);
+      throw;
+    }
+    memory_.release(grid.params);
+  }
+
+ private:
+  // As many clusters as the device has room for take turns; a finished one makes room for the next.
+  void run_clusters(const Grid& grid) {
+    const uint64_t count = grid.grid.count() / grid.cluster.count();
+    const uint64_t room = resident_clusters(grid);
+    std::deque<std::unique_ptr<Cluster>> running;
+    uint64_t next = 0;
+    while (next < count || !running.empty()) {
+      // A cluster starts when those before it have had a turn: most end in their first.
+      if (next < count && running.size() < room) {
+        running.push_front(std::make_unique<Cluster>(grid, next++));
+      }
+      std::unique_ptr<Cluster> cluster = std::move(running.front());
+      running.pop_front();
+      const uint64_t before = cluster->clock;
+      cluster->run(kTurn);
+      instructions_ += cluster->clock - before;
+      if (!cluster->finished()) running.push_back(std::move(cluster));
+    }
+  }
+
+  uint64_t resident_clusters(const Grid& grid) const {
+    const uint64_t threads = (grid.block.count() + 31) / 32 * 32;
+    uint64_t per_sm = std::min<uint64_t>(
+        static_cast<uint64_t>(model_.max_blocks_per_sm),
+        static_cast<uint64_t>(model_.max_threads_per_sm) / std::max<uint64_t>(threads, 1));
+    per_sm = std::min(per_sm, static_cast<uint64_t>(model_.shared_bytes_per_sm) /
+                                  std::max<uint64_t>(grid.shared_bytes, 1));
+    const uint64_t blocks = std::max<uint64_t>(per_sm, 1) * static_cast<uint64_t>(model_.sm_count);
+    return std::max<uint64_t>(blocks / grid.cluster.count(), 1);
+  }
+
+  GpuOptions options_;
+  DeviceModel model_;
+  GlobalMemory memory_;
+  std::atomic<uint64_t> launches_ = 0;
+  std::atomic<uint64_t> instructions_ = 0;
+};
+
+Gpu::Gpu(GpuOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
+Gpu::~Gpu() = default;
+const DeviceModel& Gpu::model() const { return impl_->model(); }
+const GpuOptions& Gpu::options() const { return impl_->options(); }
+GlobalMemory& Gpu::memory() { return impl_->memory(); }
+std::shared_ptr<Program> Gpu::load(std::string_view ptx) { return impl_->load(ptx); }
+uint64_t Gpu::instructions() const { return impl_->instructions(); }
+void Gpu::run(const Launch& launch) { impl_->run(launch); }
+
+}  // namespace mpfa::sim

@@ -1,0 +1,195 @@
+#include "sim/machine/memory_access.h"
+
+#include <cstdio>
+#include <string>
+
+#include "mpfa/check.h"
+#include "sim/machine/address.h"
+#include "sim/machine/block.h"
+
+namespace mpfa::sim {
+namespace {
+
+std::string hexadecimal(uint64_t value) {
+  char text[24];
+  std::snprintf(text, sizeof(text), "0x%llx", static_cast<unsigned long long>(value));
+  return text;
+}
+
+const char* verb(AccessKind kind) {
+  switch (kind) {
+    case AccessKind::kRead:
+      return "read of ";
+    case AccessKind::kWrite:
+      return "write of ";
+    default:
+      return "atomic operation on ";
+  }
+}
+
+// One lane's access, for messages.
+struct Lane {
+  Warp& warp;
+  const Insn& insn;
+  int lane;
+  AccessKind kind;
+  uint64_t address;
+  uint64_t bytes;
+
+  [[noreturn]] void fail(FaultKind fault, const std::string& why) const {
+    warp.fail(fault, insn, 1u << lane,
+              internal::str_cat(verb(kind), bytes, " bytes at ", hexadecimal(address), ": ", why));
+  }
+};
+
+[[noreturn]] void fail_global(const Lane& lane) {
+  const auto near = lane.warp.block->grid->memory->nearest_below(lane.address);
+  if (!near) lane.fail(FaultKind::kIllegalAddress, "no allocation is there");
+  const uint64_t end = near->address + near->bytes;
+  lane.fail(FaultKind::kIllegalAddress,
+            internal::str_cat("outside every allocation; the nearest below is ",
+                              hexadecimal(near->address), ", ", near->bytes, " bytes, which ends ",
+                              lane.address + lane.bytes - end, " bytes before the access's end"));
+}
+
+std::byte* global(const Lane& at) {
+  Warp& warp = at.warp;
+  const GlobalMemory& memory = *warp.block->grid->memory;
+  if (!warp.allocation.contains(at.address, at.bytes) ||
+      warp.allocation_generation != memory.generation()) {
+    const uint64_t generation = memory.generation();
+    const auto found = memory.find(at.address);
+    if (!found || !found->contains(at.address, at.bytes)) fail_global(at);
+    warp.allocation = *found;
+    warp.allocation_generation = generation;
+  }
+  if (warp.allocation.is_constant && at.kind != AccessKind::kRead) {
+    at.fail(FaultKind::kIllegalAddress, "constant memory cannot be written");
+  }
+  return reinterpret_cast<std::byte*>(at.address);
+}
+
+std::byte* shared(const Lane& at, uint64_t address, bool whole_cluster) {
+  const Block* block = at.warp.block;
+  const uint64_t rank = address >> kSharedRankShift;
+  const uint64_t offset = address & kSharedOffsetMask;
+  if (rank != block->rank) {
+    const auto& blocks = block->cluster->blocks;
+    if (!whole_cluster) {
+      at.fail(FaultKind::kIllegalAddress,
+              "not in the block's own shared memory (.shared::cluster reaches the others')");
+    }
+    if (rank >= blocks.size()) {
+      at.fail(FaultKind::kIllegalAddress,
+              internal::str_cat("block ", rank, " of a cluster of ", blocks.size()));
+    }
+    block = blocks[rank].get();
+    if (block->finished()) {
+      at.fail(FaultKind::kIllegalAddress,
+              internal::str_cat("shared memory of block ", rank,
+                                " of the cluster, which has ended: a barrier.cluster is missing"));
+    }
+  }
+  if (offset + at.bytes > block->shared.size()) {
+    at.fail(FaultKind::kIllegalAddress,
+            internal::str_cat("shared memory ends at ", hexadecimal(block->shared.size()),
+                              " (static and dynamic, from 0)"));
+  }
+  return const_cast<std::byte*>(block->shared.data()) + offset;
+}
+
+std::byte* local(const Lane& at, uint64_t address) {
+  if (address + at.bytes > at.warp.local_stride || address + at.bytes < address) {
+    at.fail(FaultKind::kIllegalAddress, internal::str_cat("outside the thread's local memory of ",
+                                                          at.warp.local_stride, " bytes"));
+  }
+  return at.warp.local(at.lane, address);
+}
+
+std::byte* resolve_lane(const Lane& at, MemorySpace space, uint64_t alignment) {
+  if (at.address % alignment != 0) {
+    at.fail(FaultKind::kMisalignedAddress, internal::str_cat("must be a multiple of ", alignment));
+  }
+  switch (space) {
+    case MemorySpace::kShared:
+      return shared(at, at.address, false);
+    case MemorySpace::kSharedCluster:
+      return shared(at, at.address, true);
+    case MemorySpace::kLocal:
+      return local(at, at.address);
+    case MemorySpace::kGlobal:
+    case MemorySpace::kConst:
+      return global(at);
+    default:
+      break;
+  }
+  if (in_shared_window(at.address)) return shared(at, at.address - kSharedWindow, true);
+  if (in_local_window(at.address)) return local(at, at.address - kLocalWindow);
+  return global(at);
+}
+
+// The smallest and the largest of the active lanes' addresses.
+struct Span {
+  uint64_t low = UINT64_MAX;
+  uint64_t high = 0;
+  uint64_t all_bits = 0;  // or of the addresses
+};
+
+Span span_of(const uint64_t* addresses, uint32_t mask) {
+  Span span;
+  for (int lane = 0; lane < kWarpSize; ++lane) {
+    const bool active = (mask >> lane & 1) != 0;
+    const uint64_t address = addresses[lane];
+    span.low = active && address < span.low ? address : span.low;
+    span.high = active && address > span.high ? address : span.high;
+    span.all_bits |= active ? address : 0;
+  }
+  return span;
+}
+
+// All lanes at once, if they are all in one place and right; false leaves it to the lanes one by
+// one.
+bool resolve_together(const Warp& warp, const Access& access, const Span& span,
+                      std::byte** places) {
+  if (span.all_bits % access.bytes != 0) return false;
+  const uint64_t* addresses = access.addresses;
+  const uint64_t extent = span.high - span.low + access.bytes;
+  const bool is_shared =
+      access.space == MemorySpace::kShared || access.space == MemorySpace::kSharedCluster;
+  if (is_shared || (access.space == MemorySpace::kGeneric && in_shared_window(span.low))) {
+    Block* block = warp.block;
+    const uint64_t base = block->shared_base() + (is_shared ? 0 : kSharedWindow);
+    if (span.low < base || span.high + access.bytes > base + block->shared.size()) return false;
+    for (int lane = 0; lane < kWarpSize; ++lane) {
+      places[lane] = block->shared.data() + (addresses[lane] - base);
+    }
+    return true;
+  }
+  if (access.space == MemorySpace::kLocal) return false;
+  if (warp.allocation_generation != warp.block->grid->memory->generation()) return false;
+  if (!warp.allocation.contains(span.low, extent)) return false;
+  if (warp.allocation.is_constant && access.kind != AccessKind::kRead) return false;
+  for (int lane = 0; lane < kWarpSize; ++lane) {
+    places[lane] = reinterpret_cast<std::byte*>(addresses[lane]);
+  }
+  return true;
+}
+
+}  // namespace
+
+void resolve(Warp& warp, const Insn& insn, const Access& access, std::byte** places) {
+  if (resolve_together(warp, access, span_of(access.addresses, warp.mask), places)) return;
+  for (int lane = 0; lane < kWarpSize; ++lane) {
+    if ((warp.mask >> lane & 1) == 0) continue;
+    places[lane] =
+        resolve_lane({warp, insn, lane, access.kind, access.addresses[lane], access.bytes},
+                     access.space, access.bytes);
+  }
+}
+
+std::byte* resolve_range(Warp& warp, const Insn& insn, int lane, MemorySpace space, AccessKind kind,
+                         uint64_t address, uint64_t bytes, uint64_t alignment) {
+  return resolve_lane({warp, insn, lane, kind, address, bytes}, space, alignment);
+}
+
+}  // namespace mpfa::sim

@@ -1,0 +1,40 @@
+// From a lane's address to bytes of the host, with every check that hardware makes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "sim/machine/code.h"
+#include "sim/machine/warp.h"
+
+namespace mpfa::sim {
+
+// What an address is relative to.
+enum class MemorySpace : uint8_t {
+  kGeneric,
+  kGlobal,         // and constant and kernel parameters
+  kConst,          // as global, but not to be written
+  kShared,         // the block's own
+  kSharedCluster,  // any block's of the cluster
+  kLocal,
+};
+
+enum class AccessKind : uint8_t { kRead, kWrite, kAtomic };
+
+// One access of a warp: `bytes` at each active lane's address.
+struct Access {
+  MemorySpace space = MemorySpace::kGeneric;
+  AccessKind kind = AccessKind::kRead;
+  uint32_t bytes = 0;                   // of a lane: 1, 2, 4, 8, 16 or 32
+  const uint64_t* addresses = nullptr;  // 32
+};
+
+// Where each active lane's bytes lie. Throws Fault for an address outside every allocation, not
+// aligned to `bytes`, or not writable.
+void resolve(Warp& warp, const Insn& insn, const Access& access, std::byte** places);
+
+// One address, of one lane, for `bytes` that need only `alignment`: bulk copies, barriers.
+std::byte* resolve_range(Warp& warp, const Insn& insn, int lane, MemorySpace space, AccessKind kind,
+                         uint64_t address, uint64_t bytes, uint64_t alignment);
+
+}  // namespace mpfa::sim

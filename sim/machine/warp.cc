@@ -1,0 +1,324 @@
+#include "sim/machine/warp.h"
+
+#include <cxxabi.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <sstream>
+#include <utility>
+
+#include "mpfa/check.h"
+#include "sim/machine/block.h"
+#include "sim/machine/call_detail.h"
+#include "sim/ptx/print.h"
+
+namespace mpfa::sim {
+namespace {
+
+constexpr uint64_t kRegisterAlignment = 64;
+// One choice in so many is not the lowest place but any that can go on: threads must not rely on
+// the order in which a warp's paths run, and none may starve.
+constexpr uint64_t kOddChoice = 16;
+
+std::string demangled(const std::string& name) {
+  int status = 0;
+  const std::unique_ptr<char, decltype(&std::free)> text(
+      abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status), &std::free);
+  return status == 0 ? text.get() : name;
+}
+
+std::string to_text(Dim3 at) { return internal::str_cat("(", at.x, ", ", at.y, ", ", at.z, ")"); }
+
+// Bytes that a call passes, lane by lane, between two places of a warp's local memory.
+void copy_lanes(const Warp& warp, uint32_t lanes, uint64_t to, uint64_t from, uint64_t bytes) {
+  for (int lane = 0; lane < kWarpSize; ++lane) {
+    if ((lanes >> lane & 1) != 0) std::memcpy(warp.local(lane, to), warp.local(lane, from), bytes);
+  }
+}
+
+}  // namespace
+
+Warp::~Warp() {
+  if (local_memory != nullptr) munmap(local_memory, kWarpSize * local_stride);
+}
+
+void Warp::start(Block* owner, uint32_t warp_index, const FunctionCode& kernel) {
+  block = owner;
+  index = warp_index;
+  const Grid& grid = *block->grid;
+  const uint64_t threads = grid.block.count();
+  for (int lane = 0; lane < kWarpSize; ++lane) {
+    const uint64_t thread = uint64_t{warp_index} * kWarpSize + static_cast<uint64_t>(lane);
+    if (thread < threads) present |= 1u << lane;
+    const Dim3 at = position_of(thread, grid.block);
+    tid_x[lane] = at.x;
+    tid_y[lane] = at.y;
+    tid_z[lane] = at.z;
+  }
+  if (grid.stack_bytes > 0) {
+    local_stride = grid.stack_bytes;
+    void* memory = mmap(nullptr, kWarpSize * local_stride, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) throw Error("no address space for a warp's local memory");
+    local_memory = static_cast<std::byte*>(memory);
+  }
+  auto first = std::make_unique<Split>();
+  first->mask = present;
+  first->frame = push_frame(kernel, present);
+  splits.push_back(std::move(first));
+}
+
+// ---- frames
+// ----------------------------------------------------------------------------------------
+
+Frame* Warp::push_frame(const FunctionCode& code, uint32_t lanes) {
+  auto frame = std::make_unique<Frame>();
+  frame->code = &code;
+  frame->lanes = lanes;
+  frame->storage = std::make_unique<std::byte[]>(code.frame_bytes + kRegisterAlignment);
+  const auto at = reinterpret_cast<uintptr_t>(frame->storage.get());
+  frame->registers = frame->storage.get() + (kRegisterAlignment - at % kRegisterAlignment);
+  frames.push_back(std::move(frame));
+  return frames.back().get();
+}
+
+void Warp::pop_frame(Frame* frame) {
+  std::erase_if(frames, [&](const auto& each) { return each.get() == frame; });
+}
+
+Step Warp::call(const FunctionCode& callee, const Insn& insn) {
+  Frame* caller = split->frame;
+  Frame* frame = push_frame(callee, split->mask);
+  frame->parent = caller;
+  frame->return_pc = split->pc + 1;
+  frame->depth = caller->depth + 1;
+  // Frames of other calls of this warp may lie above: lanes never share local memory, but calls of
+  // different splits may be of different depth, so each lane's own caller decides.
+  frame->local_base = caller->local_base + caller->code->local_bytes;
+  if (frame->local_base + callee.local_bytes > local_stride) {
+    split->frame = caller;
+    fail(FaultKind::kIllegalAddress, insn, mask,
+         internal::str_cat("the stack of ", local_stride, " bytes is full (cudaLimitStackSize)"));
+  }
+  frame->call = insn.detail;
+  const auto& passed = static_cast<const CallDetail&>(*insn.detail);
+  for (size_t i = 0; i < passed.arguments.size(); ++i) {
+    copy_lanes(*this, split->mask, frame->local_base + callee.param_offsets[i],
+               caller->local_base + passed.arguments[i].offset, passed.arguments[i].bytes);
+  }
+  split->frame = frame;
+  return jump(0);
+}
+
+Step Warp::return_from_call() {
+  Frame* frame = split->frame;
+  Frame* caller = frame->parent;
+  if (caller == nullptr) return exit_lanes();
+  const auto& passed = static_cast<const CallDetail&>(*frame->call);
+  for (size_t i = 0; i < passed.results.size(); ++i) {
+    copy_lanes(*this, split->mask, caller->local_base + passed.results[i].offset,
+               frame->local_base + frame->code->result_offsets[i], passed.results[i].bytes);
+  }
+  const uint32_t pc = frame->return_pc;
+  frame->lanes &= ~split->mask;
+  if (frame->lanes == 0) pop_frame(frame);
+  split->frame = caller;
+  return jump(pc);
+}
+
+Step Warp::exit_lanes() {
+  const uint32_t lanes = split->mask;
+  exited |= lanes;
+  for (Frame* frame = split->frame; frame != nullptr;) {
+    Frame* parent = frame->parent;
+    frame->lanes &= ~lanes;
+    if (frame->lanes == 0) pop_frame(frame);
+    frame = parent;
+  }
+  drop_split(split);
+  split = nullptr;
+  block->cluster->notify();
+  return Step::kJump;
+}
+
+Step Warp::block_on(const char* reason, uint8_t stage, uint64_t token) {
+  split->wait.reason = reason;
+  split->wait.stage = stage;
+  split->wait.token = token;
+  return Step::kBlock;
+}
+
+void Warp::detach(uint32_t lanes, uint32_t pc) {
+  auto rest = std::make_unique<Split>();
+  rest->mask = lanes;
+  rest->pc = pc;
+  rest->frame = split->frame;
+  split->mask &= ~lanes;
+  mask &= ~lanes;
+  splits.push_back(std::move(rest));
+}
+
+// ---- splits
+// ----------------------------------------------------------------------------------------
+
+void Warp::drop_split(Split* gone) {
+  std::erase_if(splits, [&](const auto& each) { return each.get() == gone; });
+}
+
+void Warp::merge_splits() {
+  for (size_t i = 0; i < splits.size(); ++i) {
+    for (size_t j = splits.size() - 1; j > i; --j) {
+      Split& one = *splits[i];
+      const Split& other = *splits[j];
+      if (one.frame != other.frame || one.pc != other.pc) continue;
+      if (one.wait.stage != 0 || other.wait.stage != 0) continue;
+      one.mask |= other.mask;
+      one.wait = {};
+      splits.erase(splits.begin() + static_cast<int64_t>(j));
+    }
+  }
+}
+
+// The deepest call first, then the lowest place: paths meet again where they can.
+Split* Warp::choose_split() {
+  const uint64_t events = block->cluster->events;
+  Split* best = nullptr;
+  uint64_t able = 0;
+  const bool odd = splits.size() > 1 && block->cluster->random.one_in(kOddChoice);
+  for (const auto& each : splits) {
+    if (each->wait.blocked && each->wait.event == events) continue;
+    ++able;
+    if (odd) {
+      if (block->cluster->random.one_in(able)) best = each.get();
+      continue;
+    }
+    const bool better = best == nullptr || each->frame->depth > best->frame->depth ||
+                        (each->frame->depth == best->frame->depth && each->pc < best->pc);
+    if (better) best = each.get();
+  }
+  return best;
+}
+
+// The next place where the chosen split may meet another one.
+uint32_t Warp::merge_limit(const Split& chosen) const {
+  uint32_t limit = UINT32_MAX;
+  for (const auto& each : splits) {
+    if (each->frame == chosen.frame && each->pc > chosen.pc) limit = std::min(limit, each->pc);
+  }
+  return limit;
+}
+
+void Warp::enter(Split& chosen) {
+  split = &chosen;
+  bases[0] = chosen.frame->registers;
+  bases[1] = const_cast<std::byte*>(chosen.frame->code->pool_data());
+}
+
+bool Warp::run(uint32_t budget) {
+  bool progress = false;
+  while (budget > 0 && !splits.empty()) {
+    if (splits.size() > 1) merge_splits();
+    Split* chosen = choose_split();
+    if (chosen == nullptr) break;
+    enter(*chosen);
+    progress |= run_split(budget);
+  }
+  return progress;
+}
+
+// Runs the split until it blocks, ends, may meet another, or the budget is spent.
+bool Warp::run_split(uint32_t& budget) {
+  const Insn* code = split->frame->code->insns.data();
+  uint32_t limit = merge_limit(*split);
+  uint32_t pc = split->pc;
+  uint32_t left = budget;
+  const uint32_t before = left;
+  bool alone = splits.size() == 1;
+  bool waited = split->wait.blocked;
+  while (left > 0 && pc < limit) {
+    --left;
+    const Insn& insn = code[pc];
+    mask = split->mask;
+    if (insn.guard != kNoSlot) {
+      const uint32_t guard = predicate(insn.guard);
+      mask &= insn.guard_negated ? ~guard : guard;
+      if (mask == 0) {
+        ++pc;
+        continue;
+      }
+      if (insn.splits && mask != split->mask) {
+        detach(split->mask & ~mask, pc + 1);
+        alone = false;
+        limit = std::min(limit, pc + 1);
+      }
+    }
+    split->pc = pc;
+    const Step step = insn.run(*this, insn);
+    if (waited && step != Step::kBlock && split != nullptr) {
+      split->wait = {};
+      waited = false;
+    }
+    if (step == Step::kNext) [[likely]] {
+      ++pc;
+      continue;
+    }
+    if (step == Step::kJump) {
+      if (alone && split != nullptr && splits.size() == 1) {
+        enter(*split);
+        code = split->frame->code->insns.data();
+        pc = split->pc;
+        continue;
+      }
+    } else if (step == Step::kBlock) {
+      split->wait.blocked = true;
+      split->wait.event = block->cluster->events;
+      ++left;
+    } else {
+      split->pc = pc + 1;
+      split->wait = {};
+    }
+    const uint32_t spent = budget - left;
+    instructions += spent;
+    const bool moved = before != left;
+    budget = step == Step::kYield ? 0 : left;
+    return moved;
+  }
+  split->pc = pc;
+  instructions += budget - left;
+  budget = left;
+  return true;
+}
+
+// ---- messages
+// --------------------------------------------------------------------------------------
+
+std::string Warp::where(const Insn& insn, uint32_t lanes) const {
+  const FunctionCode& code = *split->frame->code;
+  const Grid& grid = *block->grid;
+  const Module& module = *grid.code->module;
+  const Instruction& source = code.function->instructions[insn.source];
+  std::ostringstream out;
+  out << "in " << demangled(grid.kernel->name);
+  if (!code.function->is_entry) out << ", function " << demangled(code.function->name);
+  const auto file = module.files.find(source.location.file);
+  if (file != module.files.end()) out << ", " << file->second << ":" << source.location.line;
+  out << ", PTX line " << source.ptx_line << ": " << print_instruction(*code.function, source);
+  out << "\n  block " << to_text(block->position) << ", warp " << index;
+  if (lanes != 0) {
+    const int lane = std::countr_zero(lanes);
+    out << ", thread " << to_text({tid_x[lane], tid_y[lane], tid_z[lane]});
+    if (std::popcount(lanes) > 1) out << " and " << std::popcount(lanes) - 1 << " more";
+  }
+  return out.str();
+}
+
+void Warp::fail(FaultKind kind, const Insn& insn, uint32_t lanes,
+                const std::string& message) const {
+  throw Fault(kind, message + "\n  " + where(insn, lanes));
+}
+
+}  // namespace mpfa::sim
