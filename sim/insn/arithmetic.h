@@ -43,7 +43,21 @@ void decode_integer_mul(InsnDecoder& decoder, ScalarType type);
 void decode_integer_mad(InsnDecoder& decoder, ScalarType type, bool carry_in);
 Slot emit_integer_negation(InsnDecoder& decoder, Slot slot, ScalarType type);
 
-enum class FloatOp : uint8_t { kAdd, kSub, kMul, kFma, kDiv, kAbs, kNeg, kMin, kMax };
+enum class FloatOp : uint8_t {
+  kAdd,
+  kSub,
+  kMul,
+  kFma,
+  kDiv,
+  kAbs,
+  kNeg,
+  kMin,
+  kMax,
+  kMin3,
+  kMax3,
+  kRcp,
+  kSqrt,
+};
 
 // float.cc; the type's modifier has been taken.
 void decode_float(InsnDecoder& decoder, FloatOp op, ScalarType type);
