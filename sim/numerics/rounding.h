@@ -1,0 +1,205 @@
+// Arithmetic on f32 and f64 in the four IEEE 754 rounding modes: the PTX instructions add, sub,
+// mul, fma, div, rcp and sqrt. The FP environment stays as it is (round to nearest, subnormals on).
+//
+// Sums and products of f32 in .rz .rm .rp are made in double, rounded to odd (to the neighbour with
+// an odd significand where it is inexact). With two bits more than the target, rounding that again
+// in any mode gives what one rounding of the exact result would.
+//
+// NaN results: f32 gives 0x7FFFFFFF, as GPUs do; the ISA leaves it open. f64 keeps payloads, as the
+// ISA says, those of the host: the first NaN among the operands, quiet.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#include "sim/numerics/exact.h"
+#include "sim/numerics/float_type.h"
+#include "sim/numerics/lane.h"
+#include "sim/numerics/rounding_mode.h"
+
+namespace mpfa::sim {
+
+// The modifiers of an arithmetic instruction. .ftz is for f32 and f16; .sat not for f64; .relu for
+// f16 and bf16 (half.h).
+struct ArithmeticOptions {
+  Rounding rounding = Rounding::kNearestEven;
+  bool ftz = false;
+  bool sat = false;
+  bool relu = false;
+};
+
+// value + error, of which value is the nearest double, rounded to odd. A NaN error is none.
+MPFA_SIM_LANE constexpr double round_to_odd(double value, double error) {
+  const uint64_t bits = bits_of(value);
+  const bool inexact = error > 0 || error < 0;
+  const bool outward = (error > 0) == !is_negative(value);
+  const uint64_t step = inexact && (bits & 1) == 0 ? 1 : 0;
+  return from_bits<double>(outward ? bits + step : bits - step);
+}
+
+// a + b, rounded to odd: the error of a sum is a double (Knuth's two-sum).
+MPFA_SIM_LANE constexpr double add_to_odd(double a, double b) {
+  const double sum = a + b;
+  const double b_part = sum - a;
+  const double error = (a - (sum - b_part)) + (b - b_part);
+  return round_to_odd(sum, error);
+}
+
+// The float that is x rounded to odd.
+MPFA_SIM_LANE constexpr float float_to_odd(double x) {
+  const auto nearest = static_cast<float>(x);
+  const double error = x - nearest;
+  const uint32_t bits = bits_of(nearest);
+  const bool inexact = error > 0 || error < 0;
+  const bool outward = (error > 0) == !is_negative(nearest);
+  const uint32_t step = inexact && (bits & 1) == 0 ? 1 : 0;
+  return from_bits<float>(outward ? bits + step : bits - step);
+}
+
+// The float that is x rounded; not in kNearestAway, which is for tf32 alone.
+MPFA_SIM_LANE constexpr float float_rounded(double x, Rounding mode) {
+  const auto nearest = static_cast<float>(x);
+  if (mode == Rounding::kNearestEven) return nearest;
+  const uint32_t bits = bits_of(nearest);
+  const bool above = nearest > x;
+  const bool below = nearest < x;
+  const bool negative = is_negative(nearest);
+  const bool wrong = mode == Rounding::kUp     ? below
+                     : mode == Rounding::kDown ? above
+                                               : (negative ? below : above);
+  const bool outward = mode != Rounding::kZero && negative == (mode == Rounding::kDown);
+  const uint32_t step = wrong ? 1 : 0;
+  return from_bits<float>(outward ? bits + step : bits - step);
+}
+
+// A sum that is exactly zero is negative in .rm, unless both terms are +0.
+MPFA_SIM_LANE constexpr double with_zero_sign(double sum, double a, double b, Rounding mode) {
+  const bool negative_zero =
+      mode == Rounding::kDown && sum == 0 && (is_negative(a) || is_negative(b));
+  return negative_zero ? -0.0 : sum;
+}
+
+MPFA_SIM_LANE float add_rounded(float a, float b, Rounding mode) {
+  if (mode == Rounding::kNearestEven) return a + b;
+  return float_rounded(with_zero_sign(add_to_odd(a, b), a, b, mode), mode);
+}
+
+MPFA_SIM_LANE float mul_rounded(float a, float b, Rounding mode) {
+  if (mode == Rounding::kNearestEven) return a * b;
+  return float_rounded(double{a} * b, mode);  // 48 bits at most: exact
+}
+
+MPFA_SIM_LANE float fma_rounded(float a, float b, float c, Rounding mode) {
+  if (mode == Rounding::kNearestEven) return __builtin_fmaf(a, b, c);
+  const double product = double{a} * b;
+  return float_rounded(with_zero_sign(add_to_odd(product, c), product, c, mode), mode);
+}
+
+// Quotients and roots are made in double and not rounded to odd: one that is no float differs from
+// every float by at least 2^-49 of itself, so that its nearest double, within 2^-53, stays on the
+// same side of all of them.
+MPFA_SIM_LANE float div_rounded(float a, float b, Rounding mode) {
+  if (mode == Rounding::kNearestEven) return a / b;
+  return float_rounded(double{a} / b, mode);
+}
+
+MPFA_SIM_LANE float sqrt_rounded(float a, Rounding mode) {
+  if (mode == Rounding::kNearestEven) return std::sqrt(a);
+  return float_rounded(std::sqrt(double{a}), mode);
+}
+
+inline double double_rounded(const Exact& value, Rounding mode) {
+  return from_bits<double>(round_exact(kF64, value, mode));
+}
+
+MPFA_SIM_LANE double add_rounded(double a, double b, Rounding mode) {
+  if (mode == Rounding::kNearestEven || !is_finite(a) || !is_finite(b)) return a + b;
+  return double_rounded(exact_sum(exact_value(a), exact_value(b), mode), mode);
+}
+
+MPFA_SIM_LANE double mul_rounded(double a, double b, Rounding mode) {
+  if (mode == Rounding::kNearestEven || !is_finite(a) || !is_finite(b)) return a * b;
+  return double_rounded(exact_product(exact_value(a), exact_value(b)), mode);
+}
+
+MPFA_SIM_LANE double fma_rounded(double a, double b, double c, Rounding mode) {
+  const bool finite = is_finite(a) && is_finite(b) && is_finite(c);
+  if (mode == Rounding::kNearestEven || !finite) return __builtin_fma(a, b, c);
+  const Exact product = exact_product(exact_value(a), exact_value(b));
+  return double_rounded(exact_sum(product, exact_value(c), mode), mode);
+}
+
+MPFA_SIM_LANE double div_rounded(double a, double b, Rounding mode) {
+  const bool plain = !is_finite(a) || !is_finite(b) || b == 0;
+  if (mode == Rounding::kNearestEven || plain) return a / b;
+  return double_rounded(exact_quotient(exact_value(a), exact_value(b)), mode);
+}
+
+MPFA_SIM_LANE double sqrt_rounded(double a, Rounding mode) {
+  const bool plain = !is_finite(a) || a <= 0;
+  if (mode == Rounding::kNearestEven || plain) return std::sqrt(a);
+  return double_rounded(exact_root(exact_value(a)), mode);
+}
+
+// An operand and a result under the modifiers. f64 has none, and keeps its NaNs. .ftz looks at the
+// rounded result; the ISA does not say whether a GPU does.
+template <ArithmeticOptions kOptions>
+MPFA_SIM_LANE constexpr float float_operand(float x) {
+  return kOptions.ftz ? flush_subnormal(x) : x;
+}
+template <ArithmeticOptions kOptions>
+MPFA_SIM_LANE constexpr double float_operand(double x) {
+  return x;
+}
+template <ArithmeticOptions kOptions>
+MPFA_SIM_LANE constexpr float float_result(float x) {
+  const float flushed = kOptions.ftz ? flush_subnormal(x) : x;
+  return kOptions.sat ? saturate(flushed) : canonical(flushed);
+}
+template <ArithmeticOptions kOptions>
+MPFA_SIM_LANE constexpr double float_result(double x) {
+  return x;
+}
+
+// The instructions, for float and double: float_add<ArithmeticOptions{.ftz = true}>(a, b).
+template <ArithmeticOptions kOptions = ArithmeticOptions{}, class F>
+MPFA_SIM_LANE F float_add(F a, F b) {
+  return float_result<kOptions>(
+      add_rounded(float_operand<kOptions>(a), float_operand<kOptions>(b), kOptions.rounding));
+}
+
+template <ArithmeticOptions kOptions = ArithmeticOptions{}, class F>
+MPFA_SIM_LANE F float_sub(F a, F b) {
+  return float_result<kOptions>(
+      add_rounded(float_operand<kOptions>(a), -float_operand<kOptions>(b), kOptions.rounding));
+}
+
+template <ArithmeticOptions kOptions = ArithmeticOptions{}, class F>
+MPFA_SIM_LANE F float_mul(F a, F b) {
+  return float_result<kOptions>(
+      mul_rounded(float_operand<kOptions>(a), float_operand<kOptions>(b), kOptions.rounding));
+}
+
+template <ArithmeticOptions kOptions = ArithmeticOptions{}, class F>
+MPFA_SIM_LANE F float_fma(F a, F b, F c) {
+  return float_result<kOptions>(fma_rounded(float_operand<kOptions>(a), float_operand<kOptions>(b),
+                                            float_operand<kOptions>(c), kOptions.rounding));
+}
+
+template <ArithmeticOptions kOptions = ArithmeticOptions{}, class F>
+MPFA_SIM_LANE F float_div(F a, F b) {
+  return float_result<kOptions>(
+      div_rounded(float_operand<kOptions>(a), float_operand<kOptions>(b), kOptions.rounding));
+}
+
+template <ArithmeticOptions kOptions = ArithmeticOptions{}, class F>
+MPFA_SIM_LANE F float_rcp(F a) {
+  return float_div<kOptions>(F{1}, a);
+}
+
+template <ArithmeticOptions kOptions = ArithmeticOptions{}, class F>
+MPFA_SIM_LANE F float_sqrt(F a) {
+  return float_result<kOptions>(sqrt_rounded(float_operand<kOptions>(a), kOptions.rounding));
+}
+
+}  // namespace mpfa::sim
