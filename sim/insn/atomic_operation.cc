@@ -107,9 +107,7 @@ struct Inc {
 template <class V>
 struct Dec {
   using Value = V;
-  static V run(V old, V b, const AtomicStep& /*step*/) {
-    return old == 0 || old > b ? b : old - 1;
-  }
+  static V run(V old, V b, const AtomicStep& /*step*/) { return old == 0 || old > b ? b : old - 1; }
 };
 
 // Integers are added as unsigned ones: they wrap. Floats are rounded to nearest even.
@@ -200,9 +198,8 @@ constexpr std::array kRows = {
 }  // namespace
 
 AtomicFunction find_atomic_function(std::string_view op, ScalarType type) {
-  const auto* found = std::find_if(kRows.begin(), kRows.end(), [&](const Row& row) {
-    return row.op == op && row.type == type;
-  });
+  const auto* found = std::find_if(
+      kRows.begin(), kRows.end(), [&](const Row& row) { return row.op == op && row.type == type; });
   return found == kRows.end() ? nullptr : found->function;
 }
 

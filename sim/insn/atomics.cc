@@ -27,10 +27,10 @@ struct Lanes {
   uint32_t stride = 0;
 
   const std::byte* from(const Warp& w, int lane) const {
-    return w.source<std::byte>(slot) + offset + static_cast<uint32_t>(lane) * stride;
+    return w.source<std::byte>(slot) + offset + static_cast<size_t>(lane) * stride;
   }
   std::byte* to(Warp& w, int lane) const {
-    return w.target<std::byte>(slot) + offset + static_cast<uint32_t>(lane) * stride;
+    return w.target<std::byte>(slot) + offset + static_cast<size_t>(lane) * stride;
   }
 };
 
@@ -50,9 +50,11 @@ struct AtomicDetail : InsnDetail {
   MemorySpace space = MemorySpace::kGeneric;
   AtomicFunction function = nullptr;
   uint32_t element_bytes = 0;
+  MemoryOrder order = MemoryOrder::kRelaxed;
   bool is_vector = false;
   bool is_add_f32 = false;
   bool is_compare_and_swap = false;
+  bool is_exchange = false;
   std::vector<Element> elements;
 };
 
@@ -90,7 +92,9 @@ void locate(Warp& w, const Insn& i, const AtomicDetail& m, Resolved& at) {
   const Access access = {.space = m.space,
                          .kind = AccessKind::kAtomic,
                          .bytes = m.element_bytes * static_cast<uint32_t>(m.elements.size()),
-                         .addresses = at.addresses};
+                         .addresses = at.addresses,
+                         .order = m.order,
+                         .may_be_unwritten = m.is_exchange};
   resolve(w, i, access, at.places);
   observe(w, i, access);
 }
@@ -183,7 +187,7 @@ bool is_half(ScalarType scalar) {
 }
 
 std::string take_operation(InsnDecoder& d, bool is_red) {
-  static constexpr std::array kNames = {"add", "and", "or",   "xor", "min",
+  static constexpr std::array kNames = {"add", "and", "or",  "xor",  "min",
                                         "max", "inc", "dec", "exch", "cas"};
   for (const char* name : kNames) {
     if (!d.take(name)) continue;
@@ -201,6 +205,17 @@ MemorySpace take_atomic_space(InsnDecoder& d, const AddressOperand& address) {
     d.fail("only .global and .shared memory have atomic operations");
   }
   return space;
+}
+
+// None of these changes a result (every operation here is sequentially consistent), but the checks
+// take note of the order.
+void take_order_and_scope(InsnDecoder& d, bool is_red) {
+  if (is_red) {
+    d.take_one({"relaxed", "release"});
+  } else {
+    d.take_one({"relaxed", "acquire", "release", "acq_rel"});
+  }
+  d.take_one({"cta", "cluster", "gpu", "sys"});
 }
 
 int take_vector_size(InsnDecoder& d) {
@@ -264,8 +279,7 @@ std::vector<Lanes> targets_of(InsnDecoder& d, size_t operand_index, ScalarType t
                               int vector_size) {
   std::vector<Lanes> result;
   for (const Operand& operand : registers_of(d, operand_index, vector_size)) {
-    const Slot slot =
-        operand.kind == OperandKind::kSink ? kNoSlot : d.target(operand, type);
+    const Slot slot = operand.kind == OperandKind::kSink ? kNoSlot : d.target(operand, type);
     for (const Lanes& lanes : split_register(d, operand, slot, type, parts)) {
       result.push_back(lanes);
     }
@@ -280,8 +294,11 @@ void decode_atomic(InsnDecoder& d, bool is_red) {
   m.space = take_atomic_space(d, m.address);
   const std::string op = take_operation(d, is_red);
   m.is_compare_and_swap = op == "cas";
+  m.is_exchange = op == "exch";
   const bool has_policy = d.take("L2::cache_hint");
-  take_cache_and_order(d);
+  if (has_policy && m.is_compare_and_swap) d.fail(".cas has no .L2::cache_hint");
+  m.order = order_of(d);
+  take_order_and_scope(d, is_red);
   const int vector_size = take_vector_size(d);
   const bool noftz = d.take("noftz");
   const ScalarType type = d.expect_type();
@@ -306,8 +323,8 @@ void decode_atomic(InsnDecoder& d, bool is_red) {
   const auto c = m.is_compare_and_swap
                      ? sources_of(d, address_at + 2, type, form.parts, vector_size)
                      : std::vector<Lanes>(b.size());
-  const auto results = is_red ? std::vector<Lanes>(b.size())
-                              : targets_of(d, 0, type, form.parts, vector_size);
+  const auto results =
+      is_red ? std::vector<Lanes>(b.size()) : targets_of(d, 0, type, form.parts, vector_size);
   for (size_t e = 0; e < b.size(); ++e) {
     m.elements.push_back({.offset = static_cast<uint32_t>(e) * m.element_bytes,
                           .result = results[e],
@@ -321,6 +338,9 @@ void decode_atomic(InsnDecoder& d, bool is_red) {
 }  // namespace
 
 void decode_atom(InsnDecoder& d) { decode_atomic(d, false); }
-void decode_red(InsnDecoder& d) { decode_atomic(d, true); }
+void decode_red(InsnDecoder& d) {
+  if (d.take("async")) return decode_red_async(d);
+  decode_atomic(d, true);
+}
 
 }  // namespace mpfa::sim

@@ -1,4 +1,4 @@
-// Barriers of warps, blocks and clusters; fences.
+// Barriers of warps, blocks and clusters.
 #include <bit>
 #include <cstdint>
 #include <string>
@@ -7,6 +7,8 @@
 #include "sim/insn/families.h"
 #include "sim/insn/warp_sync.h"
 #include "sim/machine/block.h"
+#include "sim/machine/each_lane.h"
+#include "sim/machine/monitor.h"
 
 namespace mpfa::sim {
 namespace {
@@ -44,7 +46,15 @@ bool is_complete(const Block& block, const Barrier& barrier) {
   return barrier.arrived >= expected;
 }
 
+Meeting meeting_of(const Block& block, const Barrier& barrier) {
+  return block_barrier(block, static_cast<uint32_t>(&barrier - block.barriers.data()));
+}
+
 void complete(Block& block, Barrier& barrier) {
+  if (Monitor* monitor = block.cluster->monitor.get()) {
+    if (barrier.expected == 0) monitor->add_ended(meeting_of(block, barrier), block);
+    monitor->complete(meeting_of(block, barrier), barrier.generation);
+  }
   barrier.last_count = barrier.count;
   barrier.last_all = barrier.all;
   barrier.last_any = barrier.any;
@@ -116,6 +126,7 @@ Step barrier(Warp& w, const Insn& i) {
   Barrier& at = block.barriers[id];
   if (wait.stage == 0) {
     arrive(w, i, detail, at);
+    arrive(w, w.mask, meeting_of(block, at));
     w.block_on("at a barrier", kArrived, at.generation);
     if (is_complete(block, at)) complete(block, at);
   } else if (wait.token == at.generation && is_complete(block, at)) {
@@ -126,6 +137,7 @@ Step barrier(Warp& w, const Insn& i) {
     return Step::kNext;
   }
   if (wait.token == at.generation) return Step::kBlock;
+  leave(w, w.mask, meeting_of(block, at), wait.token, Leave::kHasWaited);
   wait = {};
   store_reduction(w, detail, at);
   return Step::kNext;
@@ -164,6 +176,7 @@ Step warp_barrier(Warp& w, const Insn& i) {
   if ((members & w.live() & ~here) != 0) {
     return w.block_on("at bar.warp.sync, for other threads of its member mask", kArrived, members);
   }
+  sync_lanes(w, here & members);
   for (const auto& other : w.splits) {
     if (other.get() == w.split || other->wait.stage != kArrived || other->wait.token != members) {
       continue;
@@ -188,6 +201,10 @@ void complete_cluster_if_all(Cluster& cluster) {
   if (cluster.barrier_arrived < live_threads(cluster)) return;
   cluster.barrier_arrived = 0;
   ++cluster.barrier_generation;
+  if (cluster.monitor != nullptr) {
+    for (const auto& block : cluster.blocks) cluster.monitor->add_ended(cluster_barrier(), *block);
+    cluster.monitor->complete(cluster_barrier(), cluster.barrier_generation);
+  }
   cluster.notify();
 }
 
@@ -197,9 +214,22 @@ Step cluster_arrive(Warp& w, const Insn& i) {
   for (int lane = 0; lane < kWarpSize; ++lane) {
     if ((w.mask >> lane & 1) != 0) w.cluster_arrival[lane] = cluster.barrier_generation + 1;
   }
+  arrive(w, w.mask, cluster_barrier(), i.imm != 0);
   cluster.barrier_arrived += static_cast<uint32_t>(std::popcount(w.mask));
   complete_cluster_if_all(cluster);
   return Step::kNext;
+}
+
+void leave_cluster_barrier(Warp& w) {
+  for (uint32_t left = w.mask; left != 0;) {
+    const uint64_t generation = w.cluster_arrival[std::countr_zero(left)];
+    uint32_t same = 0;
+    for_each_lane(left, [&](int lane) {
+      same |= static_cast<uint32_t>(w.cluster_arrival[lane] == generation) << lane;
+    });
+    leave(w, same, cluster_barrier(), generation);
+    left &= ~same;
+  }
 }
 
 Step cluster_wait(Warp& w, const Insn& i) {
@@ -215,10 +245,9 @@ Step cluster_wait(Warp& w, const Insn& i) {
       return w.block_on("at barrier.cluster.wait");
     }
   }
+  leave_cluster_barrier(w);
   return Step::kNext;
 }
-
-Step do_nothing(Warp& /*w*/, const Insn& /*i*/) { return Step::kNext; }
 
 void decode_block_barrier(InsnDecoder& d, bool aligned) {
   const int op = d.take_one({"sync", "arrive", "red"});
@@ -267,16 +296,12 @@ void decode_barrier(InsnDecoder& d) {
   const bool aligned = d.take("aligned");
   if (!cluster) return decode_block_barrier(d, aligned);
   const int op = d.take_one({"arrive", "wait"});
-  d.take_one({"release", "relaxed", "acquire"});
+  const bool is_relaxed = d.take_one({"relaxed", "release", "acquire"}) == 0;
   d.expect_no_more();
   Insn& insn = d.emit(op == 0 ? &cluster_arrive : &cluster_wait);
   insn.splits = true;
   insn.u8 = aligned ? 1 : 0;
+  insn.imm = is_relaxed ? 1 : 0;
 }
-
-// All that a thread has written is seen by the others at once: fences order nothing more. The
-// checks of the asynchronous proxy look at fence.proxy.async.
-void decode_membar(InsnDecoder& d) { d.emit(&do_nothing); }
-void decode_fence(InsnDecoder& d) { d.emit(&do_nothing); }
 
 }  // namespace mpfa::sim

@@ -23,9 +23,9 @@ TakenOptions take_options(InsnDecoder& d, ScalarType to, ScalarType from) {
   TakenOptions taken;
   ConvertOptions& o = taken.options;
   static constexpr std::array kModes = {
-      Rounding::kNearestEven, Rounding::kZero, Rounding::kDown, Rounding::kUp,
-      Rounding::kNearestEven, Rounding::kZero, Rounding::kDown, Rounding::kUp,
-      Rounding::kNearestAway};
+      Rounding::kNearestEven, Rounding::kZero,        Rounding::kDown,
+      Rounding::kUp,          Rounding::kNearestEven, Rounding::kZero,
+      Rounding::kDown,        Rounding::kUp,          Rounding::kNearestAway};
   constexpr int kFirstIntegral = 4;
   const int mode = d.take_one({"rn", "rz", "rm", "rp", "rni", "rzi", "rmi", "rpi", "rna"});
   if (mode >= 0) o.rounding = kModes[static_cast<size_t>(mode)];
@@ -41,7 +41,8 @@ TakenOptions take_options(InsnDecoder& d, ScalarType to, ScalarType from) {
   return taken;
 }
 
-// ---- packed ----------------------------------------------------------------------------------------
+// ---- packed
+// ----------------------------------------------------------------------------------------
 
 const FloatFormat* narrow_format(ScalarType type) {
   switch (type) {
@@ -199,6 +200,7 @@ ScalarType as_number(ScalarType type) {
 }  // namespace
 
 void decode_cvt(InsnDecoder& d) {
+  if (d.take("pack")) return decode_cvt_pack(d);
   const ScalarType to = as_number(d.expect_type());
   const ScalarType from = as_number(d.expect_type());
   const TakenOptions taken = take_options(d, to, from);

@@ -78,7 +78,8 @@ Handler to_float32(ScalarType from) {
 Handler from_float32(ScalarType to, Rounding rounding) {
   if (rounding == Rounding::kZero) {
     if (to == ScalarType::kS32) return &unary<Convert<int32_t, kTruncated>, int32_t, float>;
-    return to == ScalarType::kU32 ? &unary<Convert<uint32_t, kTruncated>, uint32_t, float> : nullptr;
+    return to == ScalarType::kU32 ? &unary<Convert<uint32_t, kTruncated>, uint32_t, float>
+                                  : nullptr;
   }
   if (rounding != Rounding::kNearestEven) return nullptr;
   switch (to) {

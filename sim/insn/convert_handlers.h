@@ -20,8 +20,8 @@ struct ConvertDetail : InsnDetail {
 // ConvertDetail. A result narrower than its register is extended as its type is signed or not.
 Handler convert_handler(ScalarType to, ScalarType from);
 
-// The frequent ones as loops that vectorise, for registers of the types' own widths; nullptr if this
-// is none of them. No detail.
+// The frequent ones as loops that vectorise, for registers of the types' own widths; nullptr if
+// this is none of them. No detail.
 Handler fast_convert_handler(ScalarType to, ScalarType from, const ConvertOptions& options);
 
 // Parts of convert_handler, a file each: by the result's type.

@@ -89,6 +89,7 @@ int64_t InsnDecoder::immediate(size_t i) {
 
 Slot InsnDecoder::source(const Operand& operand, ScalarType type) {
   if (type == ScalarType::kPred) return predicate(operand);
+  if (!operand.selector.empty()) fail("only video instructions take ." + operand.selector);
   switch (operand.kind) {
     case OperandKind::kRegister: {
       const Slot slot = function_.register_slot(operand.index, operand.component);
@@ -126,7 +127,13 @@ Slot InsnDecoder::address_value(const Operand& operand, ScalarType type) {
 Slot InsnDecoder::target(const Operand& operand, ScalarType type) {
   if (operand.kind == OperandKind::kSink) return scratch(bits_of(type));
   if (operand.kind != OperandKind::kRegister) fail("the result must be a register");
+  if (!operand.selector.empty()) fail("only video instructions take ." + operand.selector);
   return function_.register_slot(operand.index, operand.component);
+}
+
+Slot InsnDecoder::register_source(const Operand& operand, ScalarType type) {
+  const Slot slot = source(operand, type);
+  return (slot & kPoolBit) == 0 ? slot : emit_copy(*this, slot, bits_of(type));
 }
 
 Slot InsnDecoder::predicate(const Operand& operand) {

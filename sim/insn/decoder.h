@@ -66,6 +66,8 @@ class InsnDecoder {
   // Where a value to be written lies; `_` gets a register that no one reads.
   Slot target(const Operand& operand, ScalarType type);
   Slot target(size_t i, ScalarType type) { return target(operand(i), type); }
+  // As source(), in a register of its own if the operand is none: for what reads frames directly.
+  Slot register_source(const Operand& operand, ScalarType type);
   // A predicate, !p computed before.
   Slot predicate(const Operand& operand);
   Slot predicate_target(const Operand& operand);

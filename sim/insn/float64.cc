@@ -27,9 +27,7 @@ struct Mul {
 };
 template <Rounding kMode>
 struct Fma {
-  HWY_INLINE static double run(double a, double b, double c) {
-    return fma_rounded(a, b, c, kMode);
-  }
+  HWY_INLINE static double run(double a, double b, double c) { return fma_rounded(a, b, c, kMode); }
 };
 template <Rounding kMode>
 struct Div {

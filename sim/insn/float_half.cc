@@ -64,8 +64,8 @@ struct Extreme {
 template <class Op>
 struct Pair {
   HWY_INLINE static uint32_t run(uint32_t a, uint32_t b, uint32_t c) {
-    const uint32_t low = Op::run(static_cast<uint16_t>(a), static_cast<uint16_t>(b),
-                                 static_cast<uint16_t>(c));
+    const uint32_t low =
+        Op::run(static_cast<uint16_t>(a), static_cast<uint16_t>(b), static_cast<uint16_t>(c));
     const uint32_t high = Op::run(static_cast<uint16_t>(a >> 16), static_cast<uint16_t>(b >> 16),
                                   static_cast<uint16_t>(c >> 16));
     return high << 16 | low;

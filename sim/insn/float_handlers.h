@@ -22,7 +22,7 @@ struct FloatModifiers {
 };
 
 // Each gives nullptr for what does not exist. Slots: dst, a, b, c as the operation has operands.
-Handler float32_handler(FloatOp op, const FloatModifiers& modifiers);          // to nearest even
+Handler float32_handler(FloatOp op, const FloatModifiers& modifiers);           // to nearest even
 Handler float32_directed_handler(FloatOp op, const FloatModifiers& modifiers);  // other modes
 Handler float64_handler(FloatOp op, Rounding rounding);
 // f16, bf16, f16x2, bf16x2.

@@ -162,13 +162,19 @@ std::vector<uint64_t> param_layout(const std::vector<Variable>& params) {
 
 std::unique_ptr<KernelCode> decode_kernel(const Module& module, const Function& kernel,
                                           const SymbolAddresses& symbols,
-                                          uint64_t reserved_shared_bytes) {
+                                          const DeviceModel& model) {
   auto code = std::make_unique<KernelCode>();
   code->module = &module;
-  Reach(module, *code).run(kernel, reserved_shared_bytes);
+  code->capability = model.capability();
+  Reach(module, *code).run(kernel, static_cast<uint64_t>(model.reserved_shared_bytes));
   for (const auto& function : code->functions) {
     // Functions without a body are the runtime's own (vprintf): calls of them are known by name.
     if (function->function->is_defined) FunctionDecoder(*code, *function, symbols).run();
+  }
+  uint32_t first_insn = 0;
+  for (const auto& function : code->functions) {
+    function->first_insn = first_insn;
+    first_insn += static_cast<uint32_t>(function->insns.size());
   }
   return code;
 }

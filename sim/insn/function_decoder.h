@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "sim/machine/code.h"
+#include "sim/machine/device_model.h"
 #include "sim/ptx/module.h"
 
 namespace mpfa::sim {
@@ -20,8 +21,7 @@ using SymbolAddresses = std::map<std::string, uint64_t, std::less<>>;
 // Decodes `kernel` of `module`. Throws Fault (kIllegalInstruction), naming kernel, line and text,
 // for an instruction that is not known.
 std::unique_ptr<KernelCode> decode_kernel(const Module& module, const Function& kernel,
-                                          const SymbolAddresses& symbols,
-                                          uint64_t reserved_shared_bytes);
+                                          const SymbolAddresses& symbols, const DeviceModel& model);
 
 // Decodes one function: keeps what its instructions share.
 class FunctionDecoder {

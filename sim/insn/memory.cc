@@ -21,7 +21,7 @@ struct MemoryDetail : InsnDetail {
   uint32_t element_bytes = 0;
   std::vector<Slot> slots;           // an element each; kNoSlot: not wanted
   std::vector<uint32_t> slot_bytes;  // of a lane in the register
-  bool is_ordered = false;           // anything but weak
+  MemoryOrder order = MemoryOrder::kWeak;
 };
 
 struct Resolved {
@@ -34,7 +34,8 @@ void locate(Warp& w, const Insn& i, const MemoryDetail& m, AccessKind kind, Reso
   const Access access = {.space = m.space,
                          .kind = kind,
                          .bytes = m.element_bytes * static_cast<uint32_t>(m.slots.size()),
-                         .addresses = at.addresses};
+                         .addresses = at.addresses,
+                         .order = m.order};
   resolve(w, i, access, at.places);
   observe(w, i, access);
 }
@@ -191,7 +192,8 @@ void decode_access(InsnDecoder& d, bool is_load) {
   const size_t at = is_load ? 1 : 0;
   m.address = d.address(at);
   m.space = take_space(d, m.address);
-  m.is_ordered = take_cache_and_order(d);
+  m.order = order_of(d);
+  take_cache_and_order(d);
   const int vector_size = take_vector_size(d);
   m.type = d.expect_type();
   d.expect_no_more();
@@ -228,7 +230,11 @@ Step zero64(Warp& w, const Insn& i) {
 
 void decode_ld(InsnDecoder& d) { decode_access(d, true); }
 void decode_ldu(InsnDecoder& d) { decode_access(d, true); }
-void decode_st(InsnDecoder& d) { decode_access(d, false); }
+void decode_st(InsnDecoder& d) {
+  if (d.take("async")) return decode_st_async(d);
+  if (d.take("bulk")) return decode_st_bulk(d);
+  decode_access(d, false);
+}
 
 // Caches are not modelled: prefetch, applypriority and discard have no effect that can be seen.
 void decode_prefetch(InsnDecoder& d) { d.emit(&do_nothing); }

@@ -1,5 +1,8 @@
 #include "sim/insn/memory_operand.h"
 
+#include <algorithm>
+#include <string_view>
+
 #include "sim/machine/block.h"
 
 namespace mpfa::sim {
@@ -44,6 +47,18 @@ MemorySpace take_space(InsnDecoder& decoder, const AddressOperand& operand) {
     default:
       return MemorySpace::kGeneric;
   }
+}
+
+MemoryOrder order_of(const InsnDecoder& decoder) {
+  const auto has = [&](std::string_view modifier) {
+    const std::vector<std::string>& left = decoder.left();
+    return std::find(left.begin(), left.end(), modifier) != left.end();
+  };
+  if (has("acq_rel")) return MemoryOrder::kBoth;
+  if (has("acquire")) return MemoryOrder::kAcquire;
+  if (has("release")) return MemoryOrder::kRelease;
+  const bool is_relaxed = has("relaxed") || has("volatile") || has("mmio");
+  return is_relaxed ? MemoryOrder::kRelaxed : MemoryOrder::kWeak;
 }
 
 bool take_cache_and_order(InsnDecoder& decoder) {

@@ -15,6 +15,9 @@ void lane_addresses(const Warp& warp, const AddressOperand& operand, uint64_t* a
 // decides where the source says nothing but .param.
 MemorySpace take_space(InsnDecoder& decoder, const AddressOperand& operand);
 
+// The memory order that the modifiers which are left say.
+MemoryOrder order_of(const InsnDecoder& decoder);
+
 // Takes what changes no result here: .volatile, .relaxed and the like with their scopes, cache
 // operators, eviction priorities, prefetch sizes. True if the access is one that other threads may
 // wait for (anything but weak).

@@ -348,6 +348,14 @@ Step is_in_space(Warp& w, const Insn& i) {
 
 }  // namespace
 
+Slot emit_copy(InsnDecoder& d, Slot slot, int bits) {
+  const Slot result = d.scratch(bits);
+  Insn& insn = d.emit_before(copy_of(bits));
+  insn.dst = result;
+  insn.a = slot;
+  return result;
+}
+
 Slot emit_predicate_not(InsnDecoder& d, Slot predicate) {
   const Slot result = d.scratch(1);
   Insn& insn = d.emit_before(&not_predicate);

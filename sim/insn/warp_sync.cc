@@ -1,6 +1,7 @@
 #include "sim/insn/warp_sync.h"
 
 #include "sim/machine/block.h"
+#include "sim/machine/monitor.h"
 
 namespace mpfa::sim {
 
@@ -21,11 +22,15 @@ bool gather_members(Warp& warp, const Insn& insn, Slot members) {
     return false;
   }
   if (ready != here) warp.detach(here & ~ready, warp.split->pc);
+  order_reads(warp, ready);
   return true;
 }
 
 bool gather_warp(Warp& warp) {
-  if ((warp.live() & ~warp.mask) == 0) return true;
+  if ((warp.live() & ~warp.mask) == 0) {
+    order_reads(warp, warp.mask);
+    return true;
+  }
   warp.block_on("for the other threads of its warp (an .aligned instruction)");
   return false;
 }

@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "sim/machine/address.h"
+#include "sim/machine/monitor.h"
+#include "sim/machine/turns.h"
 
 namespace mpfa::sim {
 namespace {
@@ -15,6 +17,11 @@ namespace {
 constexpr uint64_t kLongestTurn = 12;
 // What an asynchronous operation that is neither early nor late takes, in warp instructions.
 constexpr uint64_t kLongestDelay = 4096;
+// Of the weight of an access that polls, a turn's end.
+constexpr uint32_t kMostPolls = 1u << 16;
+// How often timed waits may end in a row with nothing else happening: programs may give up after
+// some attempts, but most ask again for ever.
+constexpr uint32_t kMostExpiries = 64;
 
 }  // namespace
 
@@ -58,6 +65,12 @@ Cluster::Cluster(const Grid& owner, uint64_t number)
     }
     blocks.push_back(std::move(block));
   }
+  const Checks& checks = owner.checks;
+  if (!checks.races && !checks.uninitialized && !checks.async && !checks.barriers) return;
+  monitor = std::make_unique<Monitor>(*this);
+  for (const auto& block : blocks) {
+    for (const auto& warp : block->warps) warp->monitor = monitor.get();
+  }
 }
 
 Cluster::~Cluster() = default;
@@ -74,7 +87,8 @@ void Cluster::run(uint64_t budget) {
     }
   }
   uint64_t spent = 0;
-  while (spent < budget && !running.empty()) {
+  polls_ = 0;
+  while (spent < budget && polls_ < kMostPolls && !running.empty()) {
     complete_some(false);
     bool progress = false;
     const size_t first = random.below(running.size());
@@ -90,9 +104,23 @@ void Cluster::run(uint64_t budget) {
         running.pop_back();
       }
     }
-    if (!progress && !running.empty() && !complete_some(true)) report_deadlock();
+    if (!progress && !running.empty() && !complete_some(true) && !expire_waits()) {
+      report_deadlock();
+    }
   }
   if (running.empty()) drain();
+}
+
+void Cluster::take_turn(Turns& turns, uint64_t turn, uint64_t budget) {
+  turns_ = &turns;
+  turn_ = turn;
+  run(budget);
+  turns_ = nullptr;
+}
+
+void Cluster::wait_for_turn() {
+  turns_->wait_for(turn_);
+  turns_ = nullptr;
 }
 
 void Cluster::defer(std::function<void()> operation) {
@@ -128,6 +156,24 @@ bool Cluster::complete_some(bool at_least_one) {
   return completed;
 }
 
+bool Cluster::expire_waits() {
+  if (events != events_at_expiry_) expiries_ = 0;
+  if (++expiries_ > kMostExpiries) return false;
+  bool any = false;
+  for (const auto& block : blocks) {
+    for (const auto& warp : block->warps) {
+      for (const auto& split : warp->splits) {
+        if (!split->wait.blocked || !split->wait.is_timed) continue;
+        split->wait.has_expired = true;
+        any = true;
+      }
+    }
+  }
+  if (any) notify();
+  events_at_expiry_ = events;
+  return any;
+}
+
 void Cluster::drain() {
   while (complete_some(true)) {
   }
@@ -145,7 +191,9 @@ void Cluster::report_deadlock() const {
         if (lines++ >= kMostLines) continue;
         warp->split = split.get();
         const Insn& insn = split->frame->code->insns[split->pc];
-        out << "  " << split->wait.reason << ": " << warp->where(insn, split->mask) << "\n";
+        const Wait& wait = split->wait;
+        out << "  " << (wait.describe != nullptr ? wait.describe(*warp, wait) : wait.reason) << ": "
+            << warp->where(insn, split->mask) << "\n";
         if (first == nullptr) first = warp.get();
       }
     }

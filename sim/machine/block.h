@@ -7,16 +7,20 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "sim/machine/code.h"
 #include "sim/machine/gpu.h"
+#include "sim/machine/mbarrier.h"
 #include "sim/machine/random.h"
 #include "sim/machine/warp.h"
+#include "sim/machine/warpgroup.h"
 
 namespace mpfa::sim {
 
 class Monitor;
+class Turns;
 struct Cluster;
 
 // What all blocks of a launch share.
@@ -59,6 +63,8 @@ struct Block {
   std::vector<std::unique_ptr<Warp>> warps;
   std::vector<std::byte> shared;
   std::array<Barrier, 16> barriers;
+  std::vector<std::unique_ptr<Warpgroup>> warpgroups;  // made when one issues its first wgmma
+  std::unordered_map<uint32_t, MBarrier> mbarriers;  // by offset in `shared`
 
   uint32_t shared_base() const;  // its window's first address
   uint32_t live_threads() const;
@@ -81,6 +87,7 @@ struct Cluster {
   uint64_t clock = 0;   // warp instructions of all its warps
   uint64_t events = 0;  // counts whatever can let a waiting warp go on
   std::vector<AsyncOperation> pending;
+  std::unique_ptr<Monitor> monitor;  // nullptr: nothing is checked
 
   // barrier.cluster
   uint64_t barrier_generation = 0;
@@ -93,14 +100,33 @@ struct Cluster {
   // Runs for about `budget` warp instructions. Throws Fault, also for a deadlock.
   void run(uint64_t budget);
   void notify() { ++events; }
+  // run(), as turn number `turn` of `turns`.
+  void take_turn(Turns& turns, uint64_t turn, uint64_t budget);
+  // To be called before anything that other clusters can see, or that sees what they do: atomics,
+  // volatile and ordered accesses of global memory, output. Waits for the clusters before this one.
+  void await_turn() {
+    if (turns_ != nullptr) wait_for_turn();
+  }
+  // Counts what may be an attempt of a loop that waits for another cluster: after many of them the
+  // turn ends.
+  void count_poll(uint32_t weight) { polls_ += weight; }
   // Completes `operation` later: at once, as late as possible or in between, by the seed.
   void defer(std::function<void()> operation);
   // Completes everything that is pending.
   void drain();
 
  private:
+  void wait_for_turn();
   bool complete_some(bool at_least_one);
+  // Lets every timed wait go on. False if there is none, or if that has led to nothing too often.
+  bool expire_waits();
   [[noreturn]] void report_deadlock() const;
+
+  uint32_t polls_ = 0;      // in this turn
+  Turns* turns_ = nullptr;  // until it has its turn
+  uint64_t turn_ = 0;
+  uint32_t expiries_ = 0;           // of waits, since anything else has happened
+  uint64_t events_at_expiry_ = 0;
 };
 
 }  // namespace mpfa::sim

@@ -65,6 +65,7 @@ struct Insn {
 struct FunctionCode {
   const Function* function = nullptr;
   std::vector<Insn> insns;
+  uint32_t first_insn = 0;  // the kernel's functions counted through: with it a number names one
   std::vector<std::unique_ptr<InsnDetail>> details;
   std::vector<std::byte> pool;  // aligned by its owner's copy: see pool_data()
   uint32_t frame_bytes = 0;     // of registers
@@ -85,6 +86,7 @@ struct FunctionCode {
 // A kernel with every function that it can reach, and its shared memory's layout.
 struct KernelCode {
   const Module* module = nullptr;
+  int capability = 90;  // of the device, major * 10 + minor
   std::vector<std::unique_ptr<FunctionCode>> functions;  // [0] is the kernel
   std::unordered_map<std::string, uint32_t> function_index;
   // By place in Module::functions, which a function's address tells; UINT32_MAX: not reached.

@@ -81,6 +81,7 @@ std::string print_integer(std::string specification, Arguments& arguments) {
 }
 
 uint64_t device_printf(Warp& w, const Insn& i, int lane, const std::vector<uint64_t>& arguments) {
+  w.block->cluster->await_turn();
   const std::string format = read_text(w, i, lane, arguments.at(0));
   const uint64_t values = arguments.size() > 1 ? arguments[1] : 0;
   const std::byte* data = values == 0 ? nullptr
@@ -107,6 +108,7 @@ uint64_t assert_fail(Warp& w, const Insn& i, int lane, const std::vector<uint64_
 
 uint64_t device_malloc(Warp& w, const Insn& /*i*/, int /*lane*/,
                        const std::vector<uint64_t>& arguments) {
+  w.block->cluster->await_turn();
   return w.block->grid->memory->allocate(arguments.at(0), MemoryKind::kDevice);
 }
 

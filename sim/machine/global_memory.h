@@ -52,6 +52,11 @@ class GlobalMemory {
   // The live allocation nearest below `address`, for messages.
   std::optional<Allocation> nearest_below(uint64_t address) const;
 
+  // Whether `address` lies in the range that allocations are carved from, live or not.
+  bool owns(uint64_t address) const {
+    return address - reinterpret_cast<uint64_t>(range_) < range_bytes_;
+  }
+
   uint64_t capacity() const { return capacity_; }
   uint64_t used() const;
   // Changes whenever an allocation ends: what find() gave before may not be kept past a change.

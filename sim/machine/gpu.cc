@@ -3,19 +3,17 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
-#include <deque>
+#include <thread>
 #include <utility>
 
 #include "mpfa/check.h"
 #include "sim/machine/block.h"
+#include "sim/machine/grid_runner.h"
 #include "sim/machine/program.h"
 
 namespace mpfa::sim {
 namespace {
 
-// How long a cluster runs before another has its turn, in warp instructions: long enough to keep
-// its registers in the host's caches.
-constexpr uint64_t kTurn = 200'000;
 constexpr uint64_t kStackBytes = 256 << 10;  // of a thread, where calls make it unknown
 
 [[noreturn]] void reject(const Launch& launch, const std::string& why) {
@@ -96,7 +94,7 @@ class Gpu::Impl {
     }
     memory_.set_constant(grid.params);
     try {
-      run_clusters(grid);
+      instructions_ += run_grid(grid, resident_clusters(grid), host_threads());
     } catch (...) {
       memory_.release(grid.params);
       throw;
@@ -105,24 +103,10 @@ class Gpu::Impl {
   }
 
  private:
-  // As many clusters as the device has room for take turns; a finished one makes room for the next.
-  void run_clusters(const Grid& grid) {
-    const uint64_t count = grid.grid.count() / grid.cluster.count();
-    const uint64_t room = resident_clusters(grid);
-    std::deque<std::unique_ptr<Cluster>> running;
-    uint64_t next = 0;
-    while (next < count || !running.empty()) {
-      // A cluster starts when those before it have had a turn: most end in their first.
-      if (next < count && running.size() < room) {
-        running.push_front(std::make_unique<Cluster>(grid, next++));
-      }
-      std::unique_ptr<Cluster> cluster = std::move(running.front());
-      running.pop_front();
-      const uint64_t before = cluster->clock;
-      cluster->run(kTurn);
-      instructions_ += cluster->clock - before;
-      if (!cluster->finished()) running.push_back(std::move(cluster));
-    }
+  // As many clusters as the device has room for run at a time.
+  int host_threads() const {
+    if (options_.threads > 0) return options_.threads;
+    return static_cast<int>(std::max(std::thread::hardware_concurrency(), 1u));
   }
 
   uint64_t resident_clusters(const Grid& grid) const {

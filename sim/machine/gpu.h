@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "sim/machine/checks.h"
 #include "sim/machine/device_model.h"
 #include "sim/machine/dim3.h"
 #include "sim/machine/fault.h"
@@ -67,17 +68,6 @@ struct Launch {
   uint64_t dynamic_shared_bytes = 0;
   bool cooperative = false;
   std::vector<std::byte> params;  // param_bytes of them
-};
-
-// Which findings end a launch (all of them by default).
-struct Checks {
-  bool races = true;
-  bool uninitialized = true;
-  bool async = true;
-  bool barriers = true;
-  bool bounds = true;
-
-  static Checks none() { return {false, false, false, false, false}; }
 };
 
 struct GpuOptions {

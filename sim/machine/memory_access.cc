@@ -175,9 +175,24 @@ bool resolve_together(const Warp& warp, const Access& access, const Span& span,
   return true;
 }
 
+// How much an access tells of a loop that waits: most read a flag, some use atomics.
+constexpr uint32_t kReadWeight = 1u << 8;
+constexpr uint32_t kAtomicWeight = 1u << 4;
+
+// Whether other clusters may wait for the access, or it for them.
+bool is_seen_by_others(const Access& access) {
+  if (access.kind != AccessKind::kAtomic && access.order == MemoryOrder::kWeak) return false;
+  return access.space == MemorySpace::kGlobal || access.space == MemorySpace::kGeneric;
+}
+
 }  // namespace
 
 void resolve(Warp& warp, const Insn& insn, const Access& access, std::byte** places) {
+  if (is_seen_by_others(access)) {
+    Cluster& cluster = *warp.block->cluster;
+    cluster.await_turn();
+    cluster.count_poll(access.kind == AccessKind::kRead ? kReadWeight : kAtomicWeight);
+  }
   if (resolve_together(warp, access, span_of(access.addresses, warp.mask), places)) return;
   for (int lane = 0; lane < kWarpSize; ++lane) {
     if ((warp.mask >> lane & 1) == 0) continue;

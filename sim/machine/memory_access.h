@@ -21,12 +21,24 @@ enum class MemorySpace : uint8_t {
 
 enum class AccessKind : uint8_t { kRead, kWrite, kAtomic };
 
+// What an access orders (PTX ISA, "Memory Consistency Model"). Volatile ones are relaxed, and so is
+// kAtomic where it says kWeak.
+enum class MemoryOrder : uint8_t {
+  kWeak,
+  kRelaxed,
+  kAcquire,
+  kRelease,
+  kBoth,  // acq_rel
+};
+
 // One access of a warp: `bytes` at each active lane's address.
 struct Access {
   MemorySpace space = MemorySpace::kGeneric;
   AccessKind kind = AccessKind::kRead;
   uint32_t bytes = 0;                   // of a lane: 1, 2, 4, 8, 16 or 32
   const uint64_t* addresses = nullptr;  // 32
+  MemoryOrder order = MemoryOrder::kWeak;
+  bool may_be_unwritten = false;  // what it reads does not matter, or is checked otherwise
 };
 
 // Where each active lane's bytes lie. Throws Fault for an address outside every allocation, not

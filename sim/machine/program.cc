@@ -37,9 +37,7 @@ constexpr int kAssumedRegisters = 32;
 }  // namespace
 
 LoadedProgram::LoadedProgram(std::string_view ptx, GlobalMemory& memory, const DeviceModel& model)
-    : module_(parse_ptx(ptx)),
-      memory_(memory),
-      reserved_shared_bytes_(static_cast<uint64_t>(model.reserved_shared_bytes)) {
+    : module_(parse_ptx(ptx)), memory_(memory), model_(model) {
   place_variables();
   for (const Function& function : module_.functions) {
     if (function.is_entry && function.is_defined) add_kernel(function, model);
@@ -153,8 +151,7 @@ const KernelCode& LoadedProgram::code(const Kernel& kernel) {
   const std::lock_guard lock(mutex_);
   auto& code = code_[&kernel];
   if (!code) {
-    code = decode_kernel(module_, *module_.find_function(kernel.name), addresses_,
-                         reserved_shared_bytes_);
+    code = decode_kernel(module_, *module_.find_function(kernel.name), addresses_, model_);
   }
   return *code;
 }

@@ -35,7 +35,7 @@ class LoadedProgram : public Program {
 
   Module module_;
   GlobalMemory& memory_;
-  uint64_t reserved_shared_bytes_;
+  DeviceModel model_;
   SymbolAddresses addresses_;
   std::map<std::string, Symbol, std::less<>> symbols_;
   std::map<std::string, std::unique_ptr<Kernel>, std::less<>> kernels_;

@@ -1,12 +1,12 @@
 #include "sim/machine/warp.h"
 
-#include <cxxabi.h>
 #include <sys/mman.h>
 
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <sstream>
 #include <utility>
@@ -14,6 +14,8 @@
 #include "mpfa/check.h"
 #include "sim/machine/block.h"
 #include "sim/machine/call_detail.h"
+#include "sim/machine/demangle.h"
+#include "sim/machine/monitor.h"
 #include "sim/ptx/print.h"
 
 namespace mpfa::sim {
@@ -24,14 +26,18 @@ constexpr uint64_t kRegisterAlignment = 64;
 // the order in which a warp's paths run, and none may starve.
 constexpr uint64_t kOddChoice = 16;
 
-std::string demangled(const std::string& name) {
-  int status = 0;
-  const std::unique_ptr<char, decltype(&std::free)> text(
-      abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status), &std::free);
-  return status == 0 ? text.get() : name;
-}
-
 std::string to_text(Dim3 at) { return internal::str_cat("(", at.x, ", ", at.y, ", ", at.z, ")"); }
+
+// The function that an instruction stands in.
+const FunctionCode& function_of(const KernelCode& kernel, const Insn& insn) {
+  for (const auto& function : kernel.functions) {
+    const std::vector<Insn>& insns = function->insns;
+    const bool is_here = !std::less<>()(&insn, insns.data()) &&
+                         std::less<>()(&insn, insns.data() + insns.size());
+    if (is_here) return *function;
+  }
+  return *kernel.functions[0];
+}
 
 // Bytes that a call passes, lane by lane, between two places of a warp's local memory.
 void copy_lanes(const Warp& warp, uint32_t lanes, uint64_t to, uint64_t from, uint64_t bytes) {
@@ -133,6 +139,13 @@ Step Warp::return_from_call() {
 Step Warp::exit_lanes() {
   const uint32_t lanes = split->mask;
   exited |= lanes;
+  if (monitor != nullptr) monitor->end_threads(*this);
+  // Registers end with their thread: what still uses them is done before.
+  if (live() == 0) {
+    for (const auto& group : block->warpgroups) {
+      if (group) group->run_until(group->complete());
+    }
+  }
   for (Frame* frame = split->frame; frame != nullptr;) {
     Frame* parent = frame->parent;
     frame->lanes &= ~lanes;
@@ -297,8 +310,8 @@ bool Warp::run_split(uint32_t& budget) {
 // --------------------------------------------------------------------------------------
 
 std::string Warp::where(const Insn& insn, uint32_t lanes) const {
-  const FunctionCode& code = *split->frame->code;
   const Grid& grid = *block->grid;
+  const FunctionCode& code = function_of(*grid.code, insn);
   const Module& module = *grid.code->module;
   const Instruction& source = code.function->instructions[insn.source];
   std::ostringstream out;

@@ -15,6 +15,9 @@
 namespace mpfa::sim {
 
 struct Block;
+struct Wait;
+class AsyncGroups;
+class Monitor;
 
 // The registers of one call of a function, for the lanes that made it together.
 struct Frame {
@@ -37,6 +40,11 @@ struct Wait {
   uint8_t stage = 0;   // of the instruction that waits: 0 before its arrival
   uint64_t token = 0;  // what the instruction keeps: a barrier's generation, a member mask
   const char* reason = "";  // "for the other threads of its block"
+  // Says more than `reason`, from `token`; may be null.
+  std::string (*describe)(const Warp& warp, const Wait& wait) = nullptr;
+  // mbarrier.try_wait: may go on, with false, when nothing else can.
+  bool is_timed = false;
+  bool has_expired = false;
 };
 
 // Lanes of a warp that are at the same place.
@@ -52,6 +60,7 @@ struct Warp {
   std::byte* bases[2] = {nullptr, nullptr};  // of registers, of the pool
   uint32_t mask = 0;                         // lanes that run the instruction
   Block* block = nullptr;
+  Monitor* monitor = nullptr;  // of its cluster; nullptr: nothing is checked
   uint32_t index = 0;         // in its block
   uint32_t present = 0;       // lanes that exist
   uint32_t exited = 0;        // lanes that have ended
@@ -112,6 +121,11 @@ struct Warp {
 
   // barrier.cluster: the generation in which each lane has arrived.
   uint64_t cluster_arrival[kWarpSize] = {};
+  // mbarrier.test_wait: answers of false since Cluster::events was `poll_events`.
+  uint32_t polls = 0;
+  uint64_t poll_events = 0;
+  // Asynchronous copies of its threads that no mbarrier tracks; made by async_groups().
+  std::shared_ptr<AsyncGroups> async;
   std::vector<std::unique_ptr<Split>> splits;
   std::vector<std::unique_ptr<Frame>> frames;
   std::byte* local_memory = nullptr;  // 32 * local_stride, touched lazily

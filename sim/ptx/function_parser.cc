@@ -22,6 +22,12 @@ int component_of(std::string_view name) {
                                            : -1;
 }
 
+// The bytes or halves that video instructions take of a register: b0, h10, b7654.
+bool is_selector(std::string_view name) {
+  if (name.size() < 2 || name.size() > 5 || (name[0] != 'b' && name[0] != 'h')) return false;
+  return name.find_first_not_of("01234567", 1) == std::string_view::npos;
+}
+
 class BodyParser {
  public:
   BodyParser(TokenStream& in, Function& function, Scopes& names)
@@ -323,6 +329,10 @@ class BodyParser {
   }
 
   void component(Operand& result) {
+    if (is_selector(in_.peek().text)) {
+      result.selector = in_.next().text;
+      return;
+    }
     result.component = component_of(in_.peek().text);
     if (result.component < 0) in_.fail("a component must be x, y, z or w");
     in_.next();

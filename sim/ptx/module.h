@@ -75,6 +75,7 @@ struct Operand {
   OperandKind kind = OperandKind::kSink;
   bool negated = false;  // !p, and -r where a register is subtracted from nothing
   int component = -1;    // x y z w as 0 to 3
+  std::string selector;  // b0, h10, b3210: the part of it that a video instruction takes
   int64_t index = -1;
   int64_t offset = 0;  // bytes
   uint64_t bits = 0;

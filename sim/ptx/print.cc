@@ -69,6 +69,7 @@ std::string print_plain(const Function& function, const Operand& operand) {
 std::string print_operand(const Function& function, const Operand& operand) {
   std::string text = print_plain(function, operand);
   if (operand.component >= 0) text += std::string(".") + "xyzw"[operand.component];
+  if (!operand.selector.empty()) text += "." + operand.selector;
   const bool is_number = operand.kind == OperandKind::kRegister &&
                          function.registers[static_cast<size_t>(operand.index)].type.bits > 1;
   return operand.negated ? (is_number ? "-" : "!") + text : text;

@@ -63,6 +63,17 @@ TEST(Parser, OperandsOfEveryKind) {
       "1, -1, 0, 1;");
 }
 
+// Of a register, not of a vector register: bytes and halves.
+TEST(Parser, SelectorsOfVideoInstructions) {
+  expect_same("vadd.s32.u32.s32.sat %r1.h0, %r2.b3, %r3, %r4;");
+  expect_same("vadd4.u32.u32.u32.add %r1.b3210, %r2.b7654, -%r3.b0000, %r4;");
+  const Module module = kernel("vset2.u32.u32.lt %r1, %r2.h31, %r3, %r4;");
+  const std::vector<Operand>& operands = only(module).instructions[0].operands;
+  EXPECT_EQ(operands[0].selector, "");
+  EXPECT_EQ(operands[1].selector, "h31");
+  EXPECT_EQ(operands[1].component, -1);
+}
+
 TEST(Parser, ConstantsAndExpressions) {
   EXPECT_EQ(printed("mov.u32 %r1, WARP_SZ;")[0], "mov.u32 %r1, 32;");
   EXPECT_EQ(printed("mov.u32 %r1, 0x10 + 2 * 3;")[0], "mov.u32 %r1, 22;");
@@ -180,6 +191,10 @@ TEST(Parser, ErrorsNameTheLineAndItsText) {
   expect_ptx_error("expected ']'", [] { kernel("ld.global.u32 %r1, [%rd1;"); });
   expect_ptx_error("an address without a base", [] { kernel("ld.global.u32 %r1, [];"); });
   expect_ptx_error("a component must be", [] { kernel("mov.u32 %r1, %tid.q;"); });
+  for (const char* selector : {"h", "h8", "b32103", "c0"}) {
+    expect_ptx_error("a component must be",
+                     [&] { kernel("mov.u32 %r1, %r2." + std::string(selector) + ";"); });
+  }
   expect_ptx_error("the directive .strange in a function is not known",
                    [] { kernel(".strange;"); });
   expect_ptx_error("the directive .strange is not known",

@@ -71,6 +71,13 @@ class PtxProgram {
   std::shared_ptr<Program> program_;
 };
 
+// The options of another order of events.
+inline GpuOptions with_seed(uint64_t seed) {
+  GpuOptions options;
+  options.seed = seed;
+  return options;
+}
+
 // A module with one kernel, `test`, of one warp or more: `body` has %tid.x in %r0 and its address
 // `in` + tid * in_bytes in %rd1, `out` + tid * out_bytes in %rd2.
 inline std::string one_kernel(const std::string& declarations, const std::string& body,

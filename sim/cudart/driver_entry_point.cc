@@ -1,0 +1,50 @@
+// cudaGetDriverEntryPoint: the functions of the driver that programs reach without linking it.
+#include <cuda_runtime_api.h>
+
+#include <string_view>
+
+#include "sim/cudart/api.h"
+#include "sim/cudart/driver.h"
+
+namespace mpfa::sim::cudart {
+namespace {
+
+void find_entry_point(const char* name, void** function, unsigned version,
+                      cudaDriverEntryPointQueryResult* result) {
+  require_pointer(name, "symbol");
+  require_pointer(function, "funcPtr");
+  const DriverFunction* found = find_driver_function(name);
+  *function = nullptr;
+  cudaDriverEntryPointQueryResult answer = cudaDriverEntryPointSymbolNotFound;
+  if (found != nullptr) {
+    answer = version < found->since ? cudaDriverEntryPointVersionNotSufficent
+                                    : cudaDriverEntryPointSuccess;
+  } else if (std::string_view(name).starts_with("cu")) {
+    say(std::string("the driver's function ") + name +
+        " is not simulated (asked for by cudaGetDriverEntryPoint)");
+  }
+  if (answer == cudaDriverEntryPointSuccess) *function = found->function;
+  if (result != nullptr) *result = answer;
+}
+
+constexpr unsigned kNewest = 13000;
+
+}  // namespace
+
+extern "C" {
+
+cudaError_t cudaGetDriverEntryPoint(const char* name, void** function, unsigned long long /*flags*/,
+                                    cudaDriverEntryPointQueryResult* result) {
+  return api_call("cudaGetDriverEntryPoint",
+                  [&] { find_entry_point(name, function, kNewest, result); });
+}
+
+cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void** function, unsigned version,
+                                             unsigned long long /*flags*/,
+                                             cudaDriverEntryPointQueryResult* result) {
+  return api_call("cudaGetDriverEntryPointByVersion",
+                  [&] { find_entry_point(name, function, version, result); });
+}
+
+}  // extern "C"
+}  // namespace mpfa::sim::cudart

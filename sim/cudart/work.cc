@@ -1,0 +1,82 @@
+#include "sim/cudart/work.h"
+
+#include <mutex>
+
+#include "sim/cudart/api.h"
+#include "sim/cudart/event.h"
+#include "sim/cudart/graph.h"
+#include "sim/cudart/memory.h"
+#include "sim/cudart/module.h"
+#include "sim/cudart/runtime.h"
+
+namespace mpfa::sim::cudart {
+namespace {
+
+// Kernels of different host threads run one after the other, so that a seed gives one interleaving.
+std::mutex& kernel_mutex() {
+  static auto& mutex = *new std::mutex;
+  return mutex;
+}
+
+void run_kernel(const KernelWork& work) {
+  Launch launch;
+  launch.kernel = &work.function->kernel();
+  launch.program = &work.function->module().program();
+  launch.grid = work.grid;
+  launch.block = work.block;
+  launch.cluster = work.cluster;
+  launch.dynamic_shared_bytes = work.dynamic_shared_bytes;
+  launch.cooperative = work.cooperative;
+  launch.params = work.params;
+  Gpu& device = gpu();
+  const Unlocked unlocked;
+  const std::lock_guard lock(kernel_mutex());
+  device.run(launch);
+}
+
+struct Runner {
+  void operator()(const EmptyWork& /*work*/) const {}
+  void operator()(const KernelWork& work) const { run_kernel(work); }
+  void operator()(const Copy& copy) const { run_copy(copy); }
+  void operator()(const Fill& fill) const { run_fill(fill); }
+  void operator()(const HostWork& work) const {
+    const Unlocked unlocked;
+    work.function(work.argument);
+  }
+  void operator()(const EventRecordWork& work) const { work.event->record(); }
+  void operator()(const EventWaitWork& /*work*/) const {}  // all that was recorded has run
+  void operator()(const AllocWork& /*work*/) const {}
+  void operator()(const FreeWork& work) const { free_device(work.address); }
+  void operator()(const ChildGraphWork& work) const {
+    for (const GraphNode* node : topological_order(*work.graph)) run(node->work);
+  }
+};
+
+struct Typer {
+  cudaGraphNodeType operator()(const EmptyWork& /*work*/) const { return cudaGraphNodeTypeEmpty; }
+  cudaGraphNodeType operator()(const KernelWork& /*work*/) const { return cudaGraphNodeTypeKernel; }
+  cudaGraphNodeType operator()(const Copy& /*copy*/) const { return cudaGraphNodeTypeMemcpy; }
+  cudaGraphNodeType operator()(const Fill& /*fill*/) const { return cudaGraphNodeTypeMemset; }
+  cudaGraphNodeType operator()(const HostWork& /*work*/) const { return cudaGraphNodeTypeHost; }
+  cudaGraphNodeType operator()(const EventRecordWork& /*work*/) const {
+    return cudaGraphNodeTypeEventRecord;
+  }
+  cudaGraphNodeType operator()(const EventWaitWork& /*work*/) const {
+    return cudaGraphNodeTypeWaitEvent;
+  }
+  cudaGraphNodeType operator()(const AllocWork& /*work*/) const {
+    return cudaGraphNodeTypeMemAlloc;
+  }
+  cudaGraphNodeType operator()(const FreeWork& /*work*/) const { return cudaGraphNodeTypeMemFree; }
+  cudaGraphNodeType operator()(const ChildGraphWork& /*work*/) const {
+    return cudaGraphNodeTypeGraph;
+  }
+};
+
+}  // namespace
+
+cudaGraphNodeType type_of(const Work& work) { return std::visit(Typer{}, work); }
+
+void run(const Work& work) { std::visit(Runner{}, work); }
+
+}  // namespace mpfa::sim::cudart

@@ -1,0 +1,59 @@
+#include "sim/machine/shared_shadow.h"
+
+#include <algorithm>
+#include <new>
+
+namespace mpfa::sim {
+namespace {
+
+template <class T>
+T* allocate_zeros(size_t count) {
+  void* memory = std::calloc(std::max<size_t>(count, 1), sizeof(T));
+  if (memory == nullptr) throw std::bad_alloc();
+  return static_cast<T*>(memory);
+}
+
+}  // namespace
+
+SharedShadow::SharedShadow(uint64_t bytes)
+    : count_(static_cast<uint32_t>((bytes + kCellBytes - 1) / kCellBytes)),
+      cells_(allocate_zeros<Cell>(count_)),
+      chains_(allocate_zeros<uint32_t>(count_)),
+      written_bits_(allocate_zeros<uint8_t>(count_)),
+      written_(written_bits_.get()),
+      nodes_(1) {}
+
+void SharedShadow::mark_range(uint64_t offset, uint64_t bytes) {
+  const uint64_t end = offset + bytes;
+  for (uint64_t at = offset; at < end;) {
+    const uint64_t cell = at / kCellBytes;
+    const uint64_t stop = std::min(end, (cell + 1) * kCellBytes);
+    const uint64_t mask = ((1u << (stop - at)) - 1) << (at % kCellBytes);
+    mark(static_cast<uint32_t>(cell), static_cast<uint8_t>(mask));
+    at = stop;
+  }
+}
+
+void SharedShadow::add(uint32_t cell, const PastAccess& access) {
+  uint32_t node = free_nodes_;
+  if (node != 0) {
+    free_nodes_ = nodes_[node].next;
+  } else {
+    node = static_cast<uint32_t>(nodes_.size());
+    nodes_.emplace_back();
+  }
+  nodes_[node] = {access, chains_.get()[cell]};
+  chains_.get()[cell] = node;
+}
+
+void SharedShadow::record(uint32_t cell, const PastAccess& access) {
+  PastAccess sum = access;
+  check_and_record(cell, sum, [&](const PastAccess& past) {
+    const bool is_sibling = past.agent == access.agent && past.clock == access.clock &&
+                            past.place == access.place && past.bytes == access.bytes;
+    if (is_sibling) sum.lanes |= past.lanes;
+    return true;
+  });
+}
+
+}  // namespace mpfa::sim

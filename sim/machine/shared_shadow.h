@@ -1,0 +1,182 @@
+// What has happened to each byte of a block's shared memory: the accesses that later ones may race
+// with, and whether anything was ever written.
+#pragma once
+
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <vector>
+
+#include "sim/machine/happens_before.h"
+
+namespace mpfa::sim {
+
+constexpr uint32_t kCellBytes = 4;
+constexpr uint8_t kWholeCell = 0xF;
+
+// Bits of PastAccess::flags.
+constexpr uint8_t kIsWrite = 1;
+constexpr uint8_t kIsStrong = 2;      // volatile, relaxed, atomic: never races with its like
+constexpr uint8_t kIsAsyncProxy = 4;  // by the asynchronous proxy
+constexpr uint8_t kIsAsync = 8;       // by an operation that a thread has only started
+
+struct PastAccess {
+  // Lanes of the warp. Of an asynchronous operation: who started it (see pack_origin()).
+  uint32_t lanes = 0;
+  uint32_t clock = 0;
+  uint32_t place = 0;  // FunctionCode::first_insn plus the instruction's
+  Agent agent = 0;
+  uint8_t bytes = 0;  // of the cell, a bit each; 0: there is no access here
+  uint8_t flags = 0;
+
+  bool is_write() const { return (flags & kIsWrite) != 0; }
+};
+
+inline uint32_t pack_origin(Agent warp, uint32_t lane) { return uint32_t{warp} << 5 | lane; }
+
+// A word of shared memory. Most words have been written by one thread and read by one warp since;
+// more go to a chain.
+struct Cell {
+  PastAccess first[2];
+};
+
+class SharedShadow {
+ public:
+  explicit SharedShadow(uint64_t bytes);
+
+  Cell& cell(uint32_t index) { return cells_.get()[index]; }
+  uint32_t cells() const { return count_; }
+
+  // ---- written bytes, a bit each
+  uint8_t written(uint32_t cell) const { return written_[cell]; }
+  void mark(uint32_t cell, uint8_t bytes) { written_[cell] |= bytes; }
+  void mark_range(uint64_t offset, uint64_t bytes);
+
+  // ---- accesses
+  // The first access at `cell` that `access` conflicts with and that `is_ordered` denies to be
+  // before it; nullptr if there is none, and then the cell knows of `access`.
+  template <class IsOrdered>
+  const PastAccess* check_and_record(uint32_t cell, const PastAccess& access, IsOrdered is_ordered);
+  // The check alone, for stores of which lanes may hit the same bytes.
+  template <class IsOrdered>
+  const PastAccess* check(uint32_t cell, const PastAccess& access, IsOrdered is_ordered);
+  // Lanes of one instruction do not conflict with each other.
+  void record(uint32_t cell, const PastAccess& access);
+
+ private:
+  struct Node {
+    PastAccess access;
+    uint32_t next = 0;
+  };
+  struct Free {
+    void operator()(void* memory) const { std::free(memory); }
+  };
+
+  // What becomes of a past access when another one comes.
+  enum class Fate : uint8_t { kStays, kMerges, kSuperseded, kConflicts };
+
+  template <class IsOrdered>
+  static Fate fate_of(const PastAccess& past, const PastAccess& access, IsOrdered& is_ordered);
+  template <class Visit>
+  void visit_chain(uint32_t cell, Visit visit);
+  void add(uint32_t cell, const PastAccess& access);
+
+  uint32_t count_;
+  // Zeros that take no memory before they are touched.
+  std::unique_ptr<Cell, Free> cells_;
+  std::unique_ptr<uint32_t, Free> chains_;  // of each cell: its first node; 0: none
+  std::unique_ptr<uint8_t, Free> written_bits_;
+  uint8_t* written_;
+  std::vector<Node> nodes_;
+  uint32_t free_nodes_ = 0;
+};
+
+// ---- implementation
+
+template <class IsOrdered>
+SharedShadow::Fate SharedShadow::fate_of(const PastAccess& past, const PastAccess& access,
+                                         IsOrdered& is_ordered) {
+  const uint8_t either = past.flags | access.flags;
+  const bool both_read = (either & kIsWrite) == 0;
+  if (!is_ordered(past)) {
+    if (!both_read && (past.flags & access.flags & kIsStrong) == 0) return Fate::kConflicts;
+    const bool same = past.agent == access.agent && past.clock == access.clock &&
+                      past.flags == access.flags && past.bytes == access.bytes;
+    return same && (access.flags & kIsAsync) == 0 ? Fate::kMerges : Fate::kStays;
+  }
+  // Whatever comes after a write or, reading, after a read is ordered behind both.
+  return access.is_write() || both_read ? Fate::kSuperseded : Fate::kStays;
+}
+
+template <class Visit>
+void SharedShadow::visit_chain(uint32_t cell, Visit visit) {
+  uint32_t* link = &chains_.get()[cell];
+  while (*link != 0) {
+    Node& node = nodes_[*link];
+    visit(node.access);
+    if (node.access.bytes != 0) {
+      link = &node.next;
+      continue;
+    }
+    const uint32_t gone = *link;
+    *link = node.next;
+    node.next = free_nodes_;
+    free_nodes_ = gone;
+  }
+}
+
+template <class IsOrdered>
+const PastAccess* SharedShadow::check_and_record(uint32_t cell, const PastAccess& access,
+                                                 IsOrdered is_ordered) {
+  const PastAccess* conflict = nullptr;
+  bool merged = false;
+  const auto visit = [&](PastAccess& past) {
+    if ((past.bytes & access.bytes) == 0) return;
+    switch (fate_of(past, access, is_ordered)) {
+      case Fate::kConflicts:
+        conflict = &past;
+        break;
+      case Fate::kMerges:
+        past.lanes |= access.lanes;
+        merged = true;
+        break;
+      case Fate::kSuperseded:
+        past.bytes &= static_cast<uint8_t>(~access.bytes);
+        break;
+      case Fate::kStays:
+        break;
+    }
+  };
+  Cell& at = cells_.get()[cell];
+  visit(at.first[0]);
+  visit(at.first[1]);
+  if (chains_.get()[cell] != 0) visit_chain(cell, visit);
+  if (conflict != nullptr || merged) return conflict;
+  if (at.first[0].bytes == 0) {
+    at.first[0] = access;
+  } else if (at.first[1].bytes == 0) {
+    at.first[1] = access;
+  } else {
+    add(cell, access);
+  }
+  return nullptr;
+}
+
+template <class IsOrdered>
+const PastAccess* SharedShadow::check(uint32_t cell, const PastAccess& access,
+                                      IsOrdered is_ordered) {
+  const PastAccess* conflict = nullptr;
+  const auto visit = [&](const PastAccess& past) {
+    if ((past.bytes & access.bytes) == 0) return;
+    if (fate_of(past, access, is_ordered) == Fate::kConflicts) {
+      conflict = &past;
+    }
+  };
+  Cell& at = cells_.get()[cell];
+  visit(at.first[0]);
+  visit(at.first[1]);
+  if (chains_.get()[cell] != 0) visit_chain(cell, visit);
+  return conflict;
+}
+
+}  // namespace mpfa::sim

@@ -1,0 +1,85 @@
+// f16 and bf16, one or two of them (PTX ISA, section Half Precision Floating Point Instructions).
+#include "lanes.h"
+
+namespace mpfa::ptx_test {
+
+void f16_arithmetic(Suite& suite) {
+#define FORMS(op)                                               \
+  BINARY(#op ".f16", 16, kF16);                                 \
+  BINARY(#op ".rn.f16", 16, kF16);                              \
+  BINARY(#op ".ftz.f16", 16, kF16);                             \
+  BINARY(#op ".sat.f16", 16, kF16);                             \
+  BINARY(#op ".rn.ftz.sat.f16", 16, kF16);                      \
+  BINARY(#op ".f16x2", 32, kF16x2);                             \
+  BINARY(#op ".rn.f16x2", 32, kF16x2);                          \
+  BINARY(#op ".ftz.f16x2", 32, kF16x2);                         \
+  BINARY(#op ".sat.f16x2", 32, kF16x2);                         \
+  BINARY(#op ".rn.ftz.sat.f16x2", 32, kF16x2);
+  FORMS(add) FORMS(sub) FORMS(mul)
+#undef FORMS
+#define FORMS(T, W, kind)                                       \
+  TERNARY("fma.rn." #T, W, kind);                               \
+  TERNARY("fma.rn.ftz." #T, W, kind);                           \
+  TERNARY("fma.rn.sat." #T, W, kind);                           \
+  TERNARY("fma.rn.ftz.sat." #T, W, kind);                       \
+  TERNARY("fma.rn.relu." #T, W, kind);                          \
+  TERNARY("fma.rn.ftz.relu." #T, W, kind);                      \
+  TERNARY("fma.rn.oob." #T, W, kind);                           \
+  TERNARY("fma.rn.oob.relu." #T, W, kind);
+  FORMS(f16, 16, kF16) FORMS(f16x2, 32, kF16x2)
+#undef FORMS
+}
+
+void bf16_arithmetic(Suite& suite) {
+#define FORMS(T, W, kind)                                       \
+  BINARY("add." #T, W, kind);                                   \
+  BINARY("add.rn." #T, W, kind);                                \
+  BINARY("sub." #T, W, kind);                                   \
+  BINARY("sub.rn." #T, W, kind);                                \
+  BINARY("mul." #T, W, kind);                                   \
+  BINARY("mul.rn." #T, W, kind);                                \
+  TERNARY("fma.rn." #T, W, kind);                               \
+  TERNARY("fma.rn.relu." #T, W, kind);                          \
+  TERNARY("fma.rn.oob." #T, W, kind);                           \
+  TERNARY("fma.rn.oob.relu." #T, W, kind);
+  FORMS(bf16, 16, kBf16) FORMS(bf16x2, 32, kBf16x2)
+#undef FORMS
+}
+
+void signs(Suite& suite) {
+#define FORMS(T, W, kind)                                       \
+  UNARY("abs." #T, W, kind);                                    \
+  UNARY("neg." #T, W, kind);
+  FORMS(f16, 16, kF16) FORMS(f16x2, 32, kF16x2) FORMS(bf16, 16, kBf16) FORMS(bf16x2, 32, kBf16x2)
+  FORMS(ftz.f16, 16, kF16) FORMS(ftz.f16x2, 32, kF16x2)
+#undef FORMS
+}
+
+void order(Suite& suite) {
+#define FORMS(op, T, W, kind)                                   \
+  BINARY(#op "." #T, W, kind);                                  \
+  BINARY(#op ".NaN." #T, W, kind);                              \
+  BINARY(#op ".xorsign.abs." #T, W, kind);                      \
+  BINARY(#op ".NaN.xorsign.abs." #T, W, kind);
+#define BOTH(T, W, kind) FORMS(min, T, W, kind) FORMS(max, T, W, kind)
+  BOTH(f16, 16, kF16) BOTH(f16x2, 32, kF16x2) BOTH(bf16, 16, kBf16) BOTH(bf16x2, 32, kBf16x2)
+#undef FORMS
+#define FORMS(op, T, W, kind)                                   \
+  BINARY(#op ".ftz." #T, W, kind);                              \
+  BINARY(#op ".ftz.NaN." #T, W, kind);                          \
+  BINARY(#op ".ftz.NaN.xorsign.abs." #T, W, kind);
+  BOTH(f16, 16, kF16) BOTH(f16x2, 32, kF16x2)
+#undef BOTH
+#undef FORMS
+}
+
+}  // namespace mpfa::ptx_test
+
+int main(int argc, char** argv) {
+  mpfa::ptx_test::Suite suite(argc, argv);
+  mpfa::ptx_test::f16_arithmetic(suite);
+  mpfa::ptx_test::bf16_arithmetic(suite);
+  mpfa::ptx_test::signs(suite);
+  mpfa::ptx_test::order(suite);
+  return suite.finish();
+}
