@@ -5,6 +5,7 @@
 #include <new>
 #include <string_view>
 
+#include "sim/cudart/runtime.h"
 #include "sim/machine/fault.h"
 #include "sim/ptx/lexer.h"
 
@@ -96,6 +97,7 @@ cudaError_t api_call(const char* name, Needs needs, const std::function<void()>&
     result = fault;
   } else {
     try {
+      if (needs == Needs::kDevice) model();  // fails where the simulator's settings are wrong
       body();
     } catch (...) {
       result = error_of_exception(name);

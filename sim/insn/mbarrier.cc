@@ -91,7 +91,7 @@ Step arrive(Warp& w, const Insn& i) {
   for_each_barrier(w, i, d, [&](int lane, MBarrierAccess barrier, const SharedPlace&) {
     const uint32_t value = value_of(w, d, lane);
     // PTX ISA, mbarrier.arrive: expect-tx comes first, then the arrival.
-    if (d.expects) barrier.expect_tx(value);
+    if (d.expects) barrier.expect_tx(value, true);
     if (d.is_relaxed) barrier.set_relaxed();
     const MBarrierState state = barrier.arrive(d.expects ? 1 : value, d.kind, d.completes);
     if (d.state != kNoSlot) w.target<uint64_t>(d.state)[lane] = state.encode();

@@ -7,132 +7,12 @@
 
 #include "sim/insn/decoder.h"
 #include "sim/insn/families.h"
+#include "sim/insn/memory_lanes.h"
 #include "sim/insn/memory_operand.h"
 #include "sim/machine/block.h"
-#include "sim/machine/monitor.h"
 
 namespace mpfa::sim {
 namespace {
-
-struct MemoryDetail : InsnDetail {
-  AddressOperand address;
-  MemorySpace space = MemorySpace::kGeneric;
-  ScalarType type = ScalarType::kB32;
-  uint32_t element_bytes = 0;
-  std::vector<Slot> slots;           // an element each; kNoSlot: not wanted
-  std::vector<uint32_t> slot_bytes;  // of a lane in the register
-  MemoryOrder order = MemoryOrder::kWeak;
-};
-
-struct Resolved {
-  alignas(64) uint64_t addresses[kWarpSize];
-  std::byte* places[kWarpSize];
-};
-
-void locate(Warp& w, const Insn& i, const MemoryDetail& m, AccessKind kind, Resolved& at) {
-  lane_addresses(w, m.address, at.addresses);
-  const Access access = {.space = m.space,
-                         .kind = kind,
-                         .bytes = m.element_bytes * static_cast<uint32_t>(m.slots.size()),
-                         .addresses = at.addresses,
-                         .order = m.order};
-  resolve(w, i, access, at.places);
-  observe(w, i, access);
-}
-
-// One element of all active lanes, `kFrom` as it lies in memory, `kTo` as in the register.
-template <class To, class From>
-void load_element(Warp& w, const Resolved& at, Slot slot, uint32_t offset) {
-  To* to = w.target<To>(slot);
-  for (int lane = 0; lane < kWarpSize; ++lane) {
-    if ((w.mask >> lane & 1) == 0) continue;
-    From value;
-    std::memcpy(&value, at.places[lane] + offset, sizeof(From));
-    to[lane] = static_cast<To>(value);
-  }
-}
-
-template <class To>
-void load_widened(Warp& w, const Resolved& at, ScalarType type, Slot slot, uint32_t offset) {
-  switch (bits_of(type)) {
-    case 8:
-      return is_signed(type) ? load_element<To, int8_t>(w, at, slot, offset)
-                             : load_element<To, uint8_t>(w, at, slot, offset);
-    case 16:
-      return is_signed(type) ? load_element<To, int16_t>(w, at, slot, offset)
-                             : load_element<To, uint16_t>(w, at, slot, offset);
-    case 32:
-      return is_signed(type) ? load_element<To, int32_t>(w, at, slot, offset)
-                             : load_element<To, uint32_t>(w, at, slot, offset);
-    default:
-      return load_element<To, uint64_t>(w, at, slot, offset);
-  }
-}
-
-void load_one(Warp& w, const MemoryDetail& m, const Resolved& at, size_t element) {
-  const auto offset = static_cast<uint32_t>(element) * m.element_bytes;
-  const Slot slot = m.slots[element];
-  switch (m.slot_bytes[element]) {
-    case 2:
-      return load_widened<uint16_t>(w, at, m.type, slot, offset);
-    case 4:
-      return load_widened<uint32_t>(w, at, m.type, slot, offset);
-    case 8:
-      return load_widened<uint64_t>(w, at, m.type, slot, offset);
-    default: {
-      std::byte* to = w.target<std::byte>(slot);
-      for (int lane = 0; lane < kWarpSize; ++lane) {
-        if ((w.mask >> lane & 1) != 0) std::memcpy(to + 16 * lane, at.places[lane] + offset, 16);
-      }
-    }
-  }
-}
-
-Step load(Warp& w, const Insn& i) {
-  const auto& m = static_cast<const MemoryDetail&>(*i.detail);
-  Resolved at;
-  locate(w, i, m, AccessKind::kRead, at);
-  for (size_t element = 0; element < m.slots.size(); ++element) {
-    if (m.slots[element] != kNoSlot) load_one(w, m, at, element);
-  }
-  return Step::kNext;
-}
-
-template <size_t kBytes>
-void store_element(Warp& w, const MemoryDetail& m, const Resolved& at, size_t element) {
-  const std::byte* from = w.source<std::byte>(m.slots[element]);
-  const uint32_t stride = m.slot_bytes[element];
-  const auto offset = static_cast<uint32_t>(element) * m.element_bytes;
-  for (int lane = 0; lane < kWarpSize; ++lane) {
-    if ((w.mask >> lane & 1) == 0) continue;
-    std::memcpy(at.places[lane] + offset, from + static_cast<uint32_t>(lane) * stride, kBytes);
-  }
-}
-
-Step store(Warp& w, const Insn& i) {
-  const auto& m = static_cast<const MemoryDetail&>(*i.detail);
-  Resolved at;
-  locate(w, i, m, AccessKind::kWrite, at);
-  for (size_t element = 0; element < m.slots.size(); ++element) {
-    switch (m.element_bytes) {
-      case 1:
-        store_element<1>(w, m, at, element);
-        break;
-      case 2:
-        store_element<2>(w, m, at, element);
-        break;
-      case 4:
-        store_element<4>(w, m, at, element);
-        break;
-      case 8:
-        store_element<8>(w, m, at, element);
-        break;
-      default:
-        store_element<16>(w, m, at, element);
-    }
-  }
-  return Step::kNext;
-}
 
 // A kernel's parameter: the same value for every lane, and nothing to check at run time.
 template <class To, class From>
@@ -212,7 +92,7 @@ void decode_access(InsnDecoder& d, bool is_load) {
       return;
     }
   }
-  Insn& insn = d.emit(is_load ? &load : &store);
+  Insn& insn = d.emit(is_load ? load_handler() : store_handler());
   d.detail<MemoryDetail>(insn, std::move(m));
 }
 

@@ -50,8 +50,9 @@ std::optional<TensorMapType> reduction_type(ScalarType type) {
     case ScalarType::kBf16:
       return TensorMapType::kBf16;
     case ScalarType::kF32:
-      // PTX ISA, cp.reduce.async.bulk: .add.f32 flushes subnormal inputs and results.
-      return TensorMapType::kF32Ftz;
+      // The PTX ISA says of cp.reduce.async.bulk.add.f32 that it flushes subnormal inputs and
+      // results, but an H200 does not.
+      return TensorMapType::kF32;
     case ScalarType::kF64:
       return TensorMapType::kF64;
     default:

@@ -41,11 +41,16 @@ struct TensorCopyDetail : InsnDetail {
   ReduceOp op = ReduceOp::kAdd;
 };
 
+// A run with its place in global memory; nullptr out of bounds.
+struct BoxRun : CopyRun {
+  std::byte* global = nullptr;
+};
+
 // A copy's map and the bytes that it moves.
 struct Box {
   TensorMap map;
   FillElement fill;
-  std::vector<CopyRun> runs;
+  std::vector<BoxRun> runs;
   uint32_t shared_bytes = 0;
 };
 
@@ -88,7 +93,7 @@ std::shared_ptr<Box> make_box(Warp& w, const Insn& i, const TensorCopyDetail& d,
     const BoxWalk walk = walk_of(w, d, lane, box->map, shared_offset);
     box->fill = fill_of(box->map);
     box->shared_bytes = walk.shared_bytes();
-    walk.visit_runs([&](const CopyRun& run) { box->runs.push_back(run); });
+    walk.visit_runs([&](const CopyRun& run) { box->runs.push_back({run, nullptr}); });
   } catch (const TensorMapError& error) {
     w.fail(FaultKind::kCheck, i, 1u << lane, error.what());
   }
@@ -98,19 +103,19 @@ std::shared_ptr<Box> make_box(Warp& w, const Insn& i, const TensorCopyDetail& d,
                std::string(name_of(d.op)) + " does not exist for it");
   }
   const bool is_load = direction_of(d) == CopyDirection::kLoad;
-  for (const CopyRun& run : box->runs) {
+  for (BoxRun& run : box->runs) {
     if (!run.in_bounds) continue;
-    resolve_range(w, i, lane, MemorySpace::kGlobal,
-                  is_load ? AccessKind::kRead : AccessKind::kWrite, run.global_address, run.bytes,
-                  1);
+    run.global = resolve_range(w, i, lane, MemorySpace::kGlobal,
+                               is_load ? AccessKind::kRead : AccessKind::kWrite, run.global_address,
+                               run.bytes, 1);
   }
   return box;
 }
 
-void load_run(const Box& box, const CopyRun& run, std::byte* shared) {
+void load_run(const Box& box, const BoxRun& run, std::byte* shared) {
   const std::span<std::byte> to(shared + run.shared_offset, run.bytes);
-  if (!run.in_bounds) return fill_run(box.fill, to);
-  std::memcpy(to.data(), reinterpret_cast<const std::byte*>(run.global_address), run.bytes);
+  if (run.global == nullptr) return fill_run(box.fill, to);
+  std::memcpy(to.data(), run.global, run.bytes);
   convert_loaded(box.map.type, to);
 }
 
@@ -139,15 +144,14 @@ void load_box(Warp& w, const Insn& i, const TensorCopyDetail& d, int lane, uint6
   }
 }
 
-void store_run(const TensorCopyDetail& d, const Box& box, const CopyRun& run,
+void store_run(const TensorCopyDetail& d, const Box& box, const BoxRun& run,
                const std::byte* buffer) {
-  if (!run.in_bounds) return;
-  auto* to = reinterpret_cast<std::byte*>(run.global_address);
+  if (run.global == nullptr) return;
   const std::byte* from = buffer + run.shared_offset;
   if (d.reduces) {
-    reduce_atomically(d.op, box.map.type, to, from, run.bytes);
+    reduce_atomically(d.op, box.map.type, run.global, from, run.bytes);
   } else {
-    std::memcpy(to, from, run.bytes);
+    std::memcpy(run.global, from, run.bytes);
   }
 }
 

@@ -60,9 +60,8 @@ std::vector<AsyncHandle> AsyncGroups::take_waited(uint32_t lanes, IsDue is_due) 
   std::vector<AsyncHandle> taken;
   for (Unwaited& each : unwaited_) {
     uint32_t due = 0;
-    for_each_lane(lanes & each.lanes, [&](int lane) {
-      due |= static_cast<uint32_t>(is_due(each, lane)) << lane;
-    });
+    for_each_lane(lanes & each.lanes,
+                  [&](int lane) { due |= static_cast<uint32_t>(is_due(each, lane)) << lane; });
     each.lanes &= ~due;
     if (due != 0) taken.push_back(each.operation);
   }
@@ -148,8 +147,7 @@ std::vector<AsyncHandle> AsyncGroups::bulk_over(uint32_t lanes, uint32_t pending
   std::vector<AsyncHandle> over;
   std::erase_if(bulk_unwaited_, [&](const BulkOperation& each) {
     const uint64_t committed = bulk_committed_[static_cast<size_t>(each.lane)];
-    const bool is_due =
-        (lanes >> each.lane & 1) != 0 && each.group + uint64_t{pending} < committed;
+    const bool is_due = (lanes >> each.lane & 1) != 0 && each.group + uint64_t{pending} < committed;
     if (is_due) over.push_back(each.operation);
     return is_due;
   });

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <bit>
-#include <sstream>
 #include <utility>
 
 #include "sim/machine/address.h"
+#include "sim/machine/deadlock.h"
 #include "sim/machine/monitor.h"
 #include "sim/machine/turns.h"
 
@@ -105,7 +105,7 @@ void Cluster::run(uint64_t budget) {
       }
     }
     if (!progress && !running.empty() && !complete_some(true) && !expire_waits()) {
-      report_deadlock();
+      report_deadlock(*this);
     }
   }
   if (running.empty()) drain();
@@ -177,29 +177,6 @@ bool Cluster::expire_waits() {
 void Cluster::drain() {
   while (complete_some(true)) {
   }
-}
-
-void Cluster::report_deadlock() const {
-  std::ostringstream out;
-  out << "deadlock: every thread of the cluster waits\n";
-  const Warp* first = nullptr;
-  constexpr int kMostLines = 16;
-  int lines = 0;
-  for (const auto& block : blocks) {
-    for (const auto& warp : block->warps) {
-      for (const auto& split : warp->splits) {
-        if (lines++ >= kMostLines) continue;
-        warp->split = split.get();
-        const Insn& insn = split->frame->code->insns[split->pc];
-        const Wait& wait = split->wait;
-        out << "  " << (wait.describe != nullptr ? wait.describe(*warp, wait) : wait.reason) << ": "
-            << warp->where(insn, split->mask) << "\n";
-        if (first == nullptr) first = warp.get();
-      }
-    }
-  }
-  if (lines > kMostLines) out << "  and " << lines - kMostLines << " more\n";
-  throw Fault(FaultKind::kDeadlock, out.str());
 }
 
 }  // namespace mpfa::sim

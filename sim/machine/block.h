@@ -120,7 +120,6 @@ struct Cluster {
   bool complete_some(bool at_least_one);
   // Lets every timed wait go on. False if there is none, or if that has led to nothing too often.
   bool expire_waits();
-  [[noreturn]] void report_deadlock() const;
 
   uint32_t polls_ = 0;      // in this turn
   Turns* turns_ = nullptr;  // until it has its turn

@@ -17,8 +17,7 @@ const Insn& waiting_insn(const Split& split) { return split.frame->code->insns[s
 
 // bar and barrier, but not those of warps and clusters.
 bool is_at_block_barrier(const Split& split) {
-  const Instruction& source =
-      split.frame->code->function->instructions[waiting_insn(split).source];
+  const Instruction& source = split.frame->code->function->instructions[waiting_insn(split).source];
   if (source.opcode != "bar" && source.opcode != "barrier") return false;
   return std::none_of(
       source.modifiers.begin(), source.modifiers.end(),

@@ -3,7 +3,10 @@
 namespace mpfa::sim {
 
 Issuer Issuer::of(Warp& warp, const Insn& insn, uint32_t lanes) {
-  return {.warp = &warp, .insn = &insn, .code = warp.split->frame->code, .lanes = lanes,
+  return {.warp = &warp,
+          .insn = &insn,
+          .code = warp.split->frame->code,
+          .lanes = lanes,
           .operation = nullptr};
 }
 

@@ -17,7 +17,8 @@ struct Issuer {
   const Insn* insn = nullptr;
   const FunctionCode* code = nullptr;  // that the instruction belongs to
   uint32_t lanes = 0;
-  AsyncHandle operation = nullptr;  // that it has started, for the checks; nullptr: none, or no checks
+  AsyncHandle operation =
+      nullptr;  // that it has started, for the checks; nullptr: none, or no checks
 
   // Of the running instruction.
   static Issuer of(Warp& warp, const Insn& insn, uint32_t lanes);

@@ -105,9 +105,10 @@ void MBarrierAccess::add_tx(MBarrier& barrier, int64_t bytes) {
   barrier.tx_count = static_cast<int32_t>(sum);
 }
 
-void MBarrierAccess::expect_tx(uint32_t bytes) {
+void MBarrierAccess::expect_tx(uint32_t bytes, bool is_followed) {
   MBarrier& barrier = valid();
   add_tx(barrier, bytes);
+  if (!is_followed) complete_if_due(barrier);
   store(barrier);
 }
 

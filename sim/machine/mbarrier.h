@@ -56,7 +56,9 @@ class MBarrierAccess {
   void invalidate();
   const MBarrier& get() { return valid(); }
 
-  void expect_tx(uint32_t bytes);
+  // Completes the phase where all has arrived and the bytes came before (the PTX ISA does not say
+  // so, but an H200 does), unless an arrival follows in the same operation.
+  void expect_tx(uint32_t bytes, bool is_followed = false);
   void complete_tx(uint32_t bytes);
   // `completes` is false for .noComplete, which must not complete the phase.
   MBarrierState arrive(uint32_t count, MBarrierArrival kind = MBarrierArrival::kArrive,

@@ -128,15 +128,8 @@ std::byte* resolve_lane(const Lane& at, MemorySpace space, uint64_t alignment) {
   return global(at);
 }
 
-// The smallest and the largest of the active lanes' addresses.
-struct Span {
-  uint64_t low = UINT64_MAX;
-  uint64_t high = 0;
-  uint64_t all_bits = 0;  // or of the addresses
-};
-
-Span span_of(const uint64_t* addresses, uint32_t mask) {
-  Span span;
+AddressSpan span_of(const uint64_t* addresses, uint32_t mask) {
+  AddressSpan span;
   for (int lane = 0; lane < kWarpSize; ++lane) {
     const bool active = (mask >> lane & 1) != 0;
     const uint64_t address = addresses[lane];
@@ -147,31 +140,23 @@ Span span_of(const uint64_t* addresses, uint32_t mask) {
   return span;
 }
 
-// All lanes at once, if they are all in one place and right; false leaves it to the lanes one by
-// one.
-bool resolve_together(const Warp& warp, const Access& access, const Span& span,
-                      std::byte** places) {
+bool find_together(const Warp& warp, const Access& access, const AddressSpan& span,
+                   uintptr_t& origin) {
   if (span.all_bits % access.bytes != 0) return false;
-  const uint64_t* addresses = access.addresses;
-  const uint64_t extent = span.high - span.low + access.bytes;
   const bool is_shared =
       access.space == MemorySpace::kShared || access.space == MemorySpace::kSharedCluster;
   if (is_shared || (access.space == MemorySpace::kGeneric && in_shared_window(span.low))) {
     Block* block = warp.block;
     const uint64_t base = block->shared_base() + (is_shared ? 0 : kSharedWindow);
     if (span.low < base || span.high + access.bytes > base + block->shared.size()) return false;
-    for (int lane = 0; lane < kWarpSize; ++lane) {
-      places[lane] = block->shared.data() + (addresses[lane] - base);
-    }
+    origin = reinterpret_cast<uintptr_t>(block->shared.data()) - base;
     return true;
   }
   if (access.space == MemorySpace::kLocal) return false;
   if (warp.allocation_generation != warp.block->grid->memory->generation()) return false;
-  if (!warp.allocation.contains(span.low, extent)) return false;
+  if (!warp.allocation.contains(span.low, span.high - span.low + access.bytes)) return false;
   if (warp.allocation.is_constant && access.kind != AccessKind::kRead) return false;
-  for (int lane = 0; lane < kWarpSize; ++lane) {
-    places[lane] = reinterpret_cast<std::byte*>(addresses[lane]);
-  }
+  origin = 0;
   return true;
 }
 
@@ -185,15 +170,30 @@ bool is_seen_by_others(const Access& access) {
   return access.space == MemorySpace::kGlobal || access.space == MemorySpace::kGeneric;
 }
 
+void meet_others(Warp& warp, const Access& access) {
+  Cluster& cluster = *warp.block->cluster;
+  cluster.await_turn();
+  cluster.count_poll(access.kind == AccessKind::kRead ? kReadWeight : kAtomicWeight);
+}
+
 }  // namespace
 
+bool resolve_together(Warp& warp, const Access& access, const AddressSpan& span,
+                      uintptr_t& origin) {
+  if (!find_together(warp, access, span, origin)) return false;
+  if (is_seen_by_others(access)) meet_others(warp, access);
+  return true;
+}
+
 void resolve(Warp& warp, const Insn& insn, const Access& access, std::byte** places) {
-  if (is_seen_by_others(access)) {
-    Cluster& cluster = *warp.block->cluster;
-    cluster.await_turn();
-    cluster.count_poll(access.kind == AccessKind::kRead ? kReadWeight : kAtomicWeight);
+  if (is_seen_by_others(access)) meet_others(warp, access);
+  uintptr_t origin = 0;
+  if (find_together(warp, access, span_of(access.addresses, warp.mask), origin)) {
+    for (int lane = 0; lane < kWarpSize; ++lane) {
+      places[lane] = reinterpret_cast<std::byte*>(origin + access.addresses[lane]);
+    }
+    return;
   }
-  if (resolve_together(warp, access, span_of(access.addresses, warp.mask), places)) return;
   for (int lane = 0; lane < kWarpSize; ++lane) {
     if ((warp.mask >> lane & 1) == 0) continue;
     places[lane] =

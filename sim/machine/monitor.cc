@@ -87,6 +87,25 @@ void for_each_cell(uint64_t offset, uint64_t bytes, F of) {
 struct Monitor::Lanes {
   uint32_t shared = 0;
   alignas(64) uint32_t at[kWarpSize];  // rank and offset
+
+  // Whether each lies behind the one before.
+  bool are_spread(uint32_t bytes) const {
+    bool spread = true;
+    uint64_t end = 0;
+    for_each_lane(shared, [&](int lane) {
+      spread &= at[lane] >= end;
+      end = uint64_t{at[lane]} + bytes;
+    });
+    return spread;
+  }
+  bool are_same() const {
+    const uint32_t first = at[std::countr_zero(shared)];
+    uint32_t same = 0;
+    for (int lane = 0; lane < kWarpSize; ++lane) {
+      same |= static_cast<uint32_t>(at[lane] == first) << lane;
+    }
+    return (shared & ~same) == 0;
+  }
 };
 
 Monitor::Monitor(Cluster& cluster)
@@ -155,86 +174,115 @@ void Monitor::observe(Warp& warp, const Insn& insn, const Access& access) {
   synchronize(warp, access, warp.mask, keys);
 }
 
+// One access of a warp while it is checked.
+struct Monitor::SharedAccess {
+  const Lanes& lanes;
+  uint32_t bytes = 0;
+  bool is_write = false;
+  bool check_written = false;
+  bool is_spread = true;  // lanes do not write the same bytes
+  PastAccess now = {};
+  ThreadOrder known = {};
+};
+
+void Monitor::touch(const Block& block, SharedShadow& shadow, uint32_t cell, uint8_t bytes,
+                    SharedAccess& access) {
+  access.now.bytes = bytes;
+  if (access.check_written && (shadow.written(cell) & bytes) != bytes) {
+    report_unwritten(block, cell, access.now);
+  }
+  if (access.is_write) shadow.mark(cell, bytes);
+  if (!records_) return;
+  const PastAccess* before = access.is_spread
+                                 ? shadow.check_and_record(cell, access.now, access.known)
+                                 : shadow.check(cell, access.now, access.known);
+  if (before != nullptr && checks_.races) report_race(block, cell, access.now, *before, false);
+}
+
+void Monitor::touch_words(const Block& block, SharedShadow& shadow, uint32_t first, uint32_t count,
+                          SharedAccess& access) {
+  access.now.bytes = kWholeCell;
+  for (uint32_t cell = first; cell < first + count; ++cell) {
+    const bool is_done = access.is_write
+                             ? shadow.record_write_quickly(cell, access.now, access.known)
+                             : shadow.record_read_quickly(cell, access.now, access.known);
+    if (!is_done) {
+      touch(block, shadow, cell, kWholeCell, access);
+    } else if (access.is_write) {
+      shadow.mark(cell, kWholeCell);
+    }
+  }
+}
+
+void Monitor::touch_lanes(const Warp& warp, uint32_t members, SharedAccess& access) {
+  const uint32_t own_rank = warp.block->rank;
+  SharedShadow& own = shadow(*warp.block);
+  const bool is_quick = records_ && access.is_spread && access.bytes % kCellBytes == 0 &&
+                        (access.now.flags & kIsStrong) == 0;
+  const uint32_t words = access.bytes / kCellBytes;
+  for_each_lane(members, [&](int lane) {
+    const uint32_t at = access.lanes.at[lane];
+    const uint32_t offset = at & kSharedOffsetMask;
+    access.now.lanes = access.known.lanes = 1u << lane;
+    if (is_quick && at >> kSharedRankShift == own_rank && offset % kCellBytes == 0) {
+      return touch_words(*warp.block, own, offset / kCellBytes, words, access);
+    }
+    touch_place(warp, at, access);
+  });
+}
+
+void Monitor::touch_place(const Warp& warp, uint32_t at, SharedAccess& access) {
+  const Block& block = *cluster_.blocks[at >> kSharedRankShift];
+  SharedShadow& shadow = this->shadow(block);
+  for_each_cell(at & kSharedOffsetMask, access.bytes,
+                [&](uint32_t cell, uint8_t bytes) { touch(block, shadow, cell, bytes, access); });
+  if (block.rank != warp.block->rank && records_) note_visit(block, access.now);
+}
+
 void Monitor::observe_shared(Warp& warp, const Insn& insn, const Access& access,
                              const Lanes& lanes) {
   const Agent agent = agent_of(warp);
   WarpOrder& order = order_.order(agent);
   order.last_access = order.clock;
-  const bool is_write = access.kind != AccessKind::kRead;
-  const bool is_read = access.kind != AccessKind::kWrite;
-  const bool check_written = is_read && checks_.uninitialized && !access.may_be_unwritten;
-  const bool strong = is_strong(access);
-  PastAccess now;
-  now.clock = order.clock;
-  now.place = place_of(warp, insn);
-  now.agent = agent;
-  now.flags = static_cast<uint8_t>((is_write ? kIsWrite : 0) | (strong ? kIsStrong : 0));
-
-  // Lanes that read the same place do it once.
-  uint32_t active = lanes.shared;
-  uint32_t together = 0;
-  const uint32_t first_at = lanes.at[std::countr_zero(active)];
-  if (!is_write) {
-    for (int i = 0; i < kWarpSize; ++i) {
-      together |= static_cast<uint32_t>(lanes.at[i] == first_at) << i;
-    }
-    together &= active;
-    if (together != active) together = 0;
-  }
-  // Lanes of one store may write the same place: all are checked before any is recorded.
-  bool is_spread = true;
-  if (is_write && !strong) {
-    uint64_t end = 0;
-    for_each_lane(active, [&](int lane) {
-      is_spread &= lanes.at[lane] >= end;
-      end = uint64_t{lanes.at[lane]} + access.bytes;
-    });
-  }
-
+  SharedAccess all = {.lanes = lanes, .bytes = access.bytes};
+  all.is_write = access.kind != AccessKind::kRead;
+  all.check_written =
+      access.kind != AccessKind::kWrite && checks_.uninitialized && !access.may_be_unwritten;
+  all.is_spread = !all.is_write || is_strong(access) || lanes.are_spread(access.bytes);
+  all.now.clock = order.clock;
+  all.now.place = place_of(warp, insn);
+  all.now.agent = agent;
+  all.now.flags =
+      static_cast<uint8_t>((all.is_write ? kIsWrite : 0) | (is_strong(access) ? kIsStrong : 0));
+  all.known.own = agent;
+  all.known.is_write = all.is_write;
+  const bool together = !all.is_write && lanes.are_same();
   for (const LaneGroup& group : order.groups) {
-    const uint32_t members = group.lanes & active;
+    const uint32_t members = group.lanes & lanes.shared;
     if (members == 0) continue;
-    ThreadOrder known;
-    known.memory = group.view.known[Relation::kMemory]->data();
-    known.reads = group.view.known[Relation::kReads]->data();
-    known.own_memory = group.view.own[Relation::kMemory];
-    known.own_reads = group.view.own[Relation::kReads];
-    known.own = agent;
-    known.is_write = is_write;
-    const auto each = [&](int lane, uint32_t as) {
-      const Block& block = *cluster_.blocks[lanes.at[lane] >> kSharedRankShift];
-      SharedShadow& shadow = this->shadow(block);
-      const uint64_t offset = lanes.at[lane] & kSharedOffsetMask;
-      known.lanes = as;
-      now.lanes = as;
-      for_each_cell(offset, access.bytes, [&](uint32_t cell, uint8_t bytes) {
-        if (check_written && (shadow.written(cell) & bytes) != bytes) {
-          now.bytes = bytes;
-          report_unwritten(block, cell, now);
-        }
-        if (is_write) shadow.mark(cell, bytes);
-        if (!records_) return;
-        now.bytes = bytes;
-        const PastAccess* before =
-            is_spread ? shadow.check_and_record(cell, now, known) : shadow.check(cell, now, known);
-        if (before != nullptr && checks_.races) report_race(block, cell, now, *before, false);
-      });
-      if (block.rank != warp.block->rank && records_) note_visit(block, now);
-    };
-    if (together != 0) {
-      each(std::countr_zero(members), members);
+    all.known.memory = group.view.known[Relation::kMemory]->data();
+    all.known.reads = group.view.known[Relation::kReads]->data();
+    all.known.own_memory = group.view.own[Relation::kMemory];
+    all.known.own_reads = group.view.own[Relation::kReads];
+    if (together) {
+      all.now.lanes = all.known.lanes = members;
+      touch_place(warp, lanes.at[std::countr_zero(members)], all);
     } else {
-      for_each_lane(members, [&](int lane) { each(lane, 1u << lane); });
+      touch_lanes(warp, members, all);
     }
   }
-  if (is_spread || !records_) return;
-  for_each_lane(active, [&](int lane) {
+  if (!all.is_spread && records_) record_overlapping(lanes, all);
+}
+
+// Lanes of one store may write the same bytes: all have been checked, none recorded.
+void Monitor::record_overlapping(const Lanes& lanes, SharedAccess& access) {
+  for_each_lane(lanes.shared, [&](int lane) {
     SharedShadow& shadow = this->shadow(*cluster_.blocks[lanes.at[lane] >> kSharedRankShift]);
-    now.lanes = 1u << lane;
+    access.now.lanes = 1u << lane;
     for_each_cell(lanes.at[lane] & kSharedOffsetMask, access.bytes,
                   [&](uint32_t cell, uint8_t bytes) {
-                    now.bytes = bytes;
-                    shadow.record(cell, now);
+                    access.now.bytes = bytes;
+                    shadow.record(cell, access.now);
                   });
   });
 }

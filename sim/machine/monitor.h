@@ -121,6 +121,7 @@ class Monitor {
     Gathered older;                 // for threads that have not left even older ones yet
   };
   struct Lanes;
+  struct SharedAccess;
 
   Agent agent_of(const Warp& warp) const {
     return static_cast<Agent>(warp.block->rank * warps_per_block_ + warp.index);
@@ -133,6 +134,13 @@ class Monitor {
   static PerRelation<KnowledgePtr> sums_of(const Gathered& gathered);
 
   void observe_shared(Warp& warp, const Insn& insn, const Access& access, const Lanes& lanes);
+  void touch_lanes(const Warp& warp, uint32_t members, SharedAccess& access);
+  void touch_place(const Warp& warp, uint32_t at, SharedAccess& access);
+  void touch_words(const Block& block, SharedShadow& shadow, uint32_t first, uint32_t count,
+                   SharedAccess& access);
+  void touch(const Block& block, SharedShadow& shadow, uint32_t cell, uint8_t bytes,
+             SharedAccess& access);
+  void record_overlapping(const Lanes& lanes, SharedAccess& access);
   void synchronize(Warp& warp, const Access& access, uint32_t lanes, const uint64_t* keys);
   void note_visit(const Block& block, const PastAccess& access);
   void check_visitors(const Warp& warp);
@@ -143,7 +151,8 @@ class Monitor {
   // ---- reports (monitor_report.cc)
   [[noreturn]] void report_race(const Block& block, uint32_t cell, const PastAccess& now,
                                 const PastAccess& before, bool lacks_proxy_fence) const;
-  [[noreturn]] void report_unwritten(const Block& block, uint32_t cell, const PastAccess& now) const;
+  [[noreturn]] void report_unwritten(const Block& block, uint32_t cell,
+                                     const PastAccess& now) const;
   [[noreturn]] void report_early_end(const Warp& warp, const PastAccess& visit) const;
   // What it is, and where it stands.
   std::string verb(const PastAccess& access) const;

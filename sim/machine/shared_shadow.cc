@@ -19,8 +19,7 @@ SharedShadow::SharedShadow(uint64_t bytes)
     : count_(static_cast<uint32_t>((bytes + kCellBytes - 1) / kCellBytes)),
       cells_(allocate_zeros<Cell>(count_)),
       chains_(allocate_zeros<uint32_t>(count_)),
-      written_bits_(allocate_zeros<uint8_t>(count_)),
-      written_(written_bits_.get()),
+      state_(allocate_zeros<uint8_t>(count_)),
       nodes_(1) {}
 
 void SharedShadow::mark_range(uint64_t offset, uint64_t bytes) {
@@ -44,6 +43,7 @@ void SharedShadow::add(uint32_t cell, const PastAccess& access) {
   }
   nodes_[node] = {access, chains_.get()[cell]};
   chains_.get()[cell] = node;
+  state_.get()[cell] |= kHasChain;
 }
 
 void SharedShadow::record(uint32_t cell, const PastAccess& access) {

@@ -35,7 +35,7 @@ struct PastAccess {
 inline uint32_t pack_origin(Agent warp, uint32_t lane) { return uint32_t{warp} << 5 | lane; }
 
 // A word of shared memory. Most words have been written by one thread and read by one warp since;
-// more go to a chain.
+// more go to a chain. The write is the first one as a rule.
 struct Cell {
   PastAccess first[2];
 };
@@ -48,11 +48,18 @@ class SharedShadow {
   uint32_t cells() const { return count_; }
 
   // ---- written bytes, a bit each
-  uint8_t written(uint32_t cell) const { return written_[cell]; }
-  void mark(uint32_t cell, uint8_t bytes) { written_[cell] |= bytes; }
+  uint8_t written(uint32_t cell) const { return state_.get()[cell] & kWholeCell; }
+  void mark(uint32_t cell, uint8_t bytes) { state_.get()[cell] |= bytes; }
   void mark_range(uint64_t offset, uint64_t bytes);
 
   // ---- accesses
+  // The same as check_and_record() for the usual: a whole word that is written has no chain, and
+  // whatever it knows is ordered. False: nothing is done.
+  template <class IsOrdered>
+  bool record_read_quickly(uint32_t cell, const PastAccess& access, IsOrdered& is_ordered);
+  template <class IsOrdered>
+  bool record_write_quickly(uint32_t cell, const PastAccess& access, IsOrdered& is_ordered);
+
   // The first access at `cell` that `access` conflicts with and that `is_ordered` denies to be
   // before it; nullptr if there is none, and then the cell knows of `access`.
   template <class IsOrdered>
@@ -64,6 +71,8 @@ class SharedShadow {
   void record(uint32_t cell, const PastAccess& access);
 
  private:
+  static constexpr uint8_t kHasChain = 0x10;
+
   struct Node {
     PastAccess access;
     uint32_t next = 0;
@@ -85,8 +94,8 @@ class SharedShadow {
   // Zeros that take no memory before they are touched.
   std::unique_ptr<Cell, Free> cells_;
   std::unique_ptr<uint32_t, Free> chains_;  // of each cell: its first node; 0: none
-  std::unique_ptr<uint8_t, Free> written_bits_;
-  uint8_t* written_;
+  // Of each cell: the bytes that have been written, and kHasChain.
+  std::unique_ptr<uint8_t, Free> state_;
   std::vector<Node> nodes_;
   uint32_t free_nodes_ = 0;
 };
@@ -104,8 +113,10 @@ SharedShadow::Fate SharedShadow::fate_of(const PastAccess& past, const PastAcces
                       past.flags == access.flags && past.bytes == access.bytes;
     return same && (access.flags & kIsAsync) == 0 ? Fate::kMerges : Fate::kStays;
   }
-  // Whatever comes after a write or, reading, after a read is ordered behind both.
-  return access.is_write() || both_read ? Fate::kSuperseded : Fate::kStays;
+  // What conflicts with the past access conflicts with this one, too, if it is a write or both are
+  // reads; but a strong one does not conflict with others of its kind.
+  const bool is_stronger = (access.flags & ~past.flags & kIsStrong) != 0;
+  return (access.is_write() || both_read) && !is_stronger ? Fate::kSuperseded : Fate::kStays;
 }
 
 template <class Visit>
@@ -123,6 +134,38 @@ void SharedShadow::visit_chain(uint32_t cell, Visit visit) {
     node.next = free_nodes_;
     free_nodes_ = gone;
   }
+  if (chains_.get()[cell] == 0) state_.get()[cell] &= static_cast<uint8_t>(~kHasChain);
+}
+
+template <class IsOrdered>
+bool SharedShadow::record_read_quickly(uint32_t cell, const PastAccess& access,
+                                       IsOrdered& is_ordered) {
+  if (state_.get()[cell] != kWholeCell) return false;
+  Cell& at = cells_.get()[cell];
+  const PastAccess& write = at.first[0];
+  if (write.bytes != 0 && (!write.is_write() || !is_ordered(write))) return false;
+  PastAccess& read = at.first[1];
+  if (read.bytes == 0 || (read.bytes == kWholeCell && !read.is_write() && is_ordered(read))) {
+    read = access;
+    return true;
+  }
+  const bool is_same = read.agent == access.agent && read.clock == access.clock &&
+                       read.flags == access.flags && read.bytes == kWholeCell;
+  if (is_same) read.lanes |= access.lanes;
+  return is_same;
+}
+
+template <class IsOrdered>
+bool SharedShadow::record_write_quickly(uint32_t cell, const PastAccess& access,
+                                        IsOrdered& is_ordered) {
+  if ((state_.get()[cell] & kHasChain) != 0) return false;
+  Cell& at = cells_.get()[cell];
+  for (const PastAccess& past : at.first) {
+    if (past.bytes != 0 && !is_ordered(past)) return false;
+  }
+  at.first[0] = access;
+  at.first[1].bytes = 0;
+  return true;
 }
 
 template <class IsOrdered>
@@ -152,10 +195,12 @@ const PastAccess* SharedShadow::check_and_record(uint32_t cell, const PastAccess
   visit(at.first[1]);
   if (chains_.get()[cell] != 0) visit_chain(cell, visit);
   if (conflict != nullptr || merged) return conflict;
-  if (at.first[0].bytes == 0) {
-    at.first[0] = access;
-  } else if (at.first[1].bytes == 0) {
-    at.first[1] = access;
+  PastAccess& preferred = at.first[access.is_write() ? 0 : 1];
+  PastAccess& other = at.first[access.is_write() ? 1 : 0];
+  if (preferred.bytes == 0) {
+    preferred = access;
+  } else if (other.bytes == 0) {
+    other = access;
   } else {
     add(cell, access);
   }

@@ -47,7 +47,7 @@ Checks parse_checks(std::string_view text) {
       checks.*check.member = true;
       known = true;
     }
-    MPFA_CHECK(known, kCheckVariable, " = ", text,
+    MPFA_CHECK(known, "check = ", text,
                ": must be all, none, or a list of races, uninitialized, async, barriers, bounds");
     if (comma == std::string_view::npos) return checks;
     rest.remove_prefix(comma + 1);

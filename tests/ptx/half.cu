@@ -4,73 +4,93 @@
 namespace mpfa::ptx_test {
 
 void f16_arithmetic(Suite& suite) {
-#define FORMS(op)                                               \
-  BINARY(#op ".f16", 16, kF16);                                 \
-  BINARY(#op ".rn.f16", 16, kF16);                              \
-  BINARY(#op ".ftz.f16", 16, kF16);                             \
-  BINARY(#op ".sat.f16", 16, kF16);                             \
-  BINARY(#op ".rn.ftz.sat.f16", 16, kF16);                      \
-  BINARY(#op ".f16x2", 32, kF16x2);                             \
-  BINARY(#op ".rn.f16x2", 32, kF16x2);                          \
-  BINARY(#op ".ftz.f16x2", 32, kF16x2);                         \
-  BINARY(#op ".sat.f16x2", 32, kF16x2);                         \
+#define FORMS(op)                          \
+  BINARY(#op ".f16", 16, kF16);            \
+  BINARY(#op ".rn.f16", 16, kF16);         \
+  BINARY(#op ".ftz.f16", 16, kF16);        \
+  BINARY(#op ".sat.f16", 16, kF16);        \
+  BINARY(#op ".rn.ftz.sat.f16", 16, kF16); \
+  BINARY(#op ".f16x2", 32, kF16x2);        \
+  BINARY(#op ".rn.f16x2", 32, kF16x2);     \
+  BINARY(#op ".ftz.f16x2", 32, kF16x2);    \
+  BINARY(#op ".sat.f16x2", 32, kF16x2);    \
   BINARY(#op ".rn.ftz.sat.f16x2", 32, kF16x2);
-  FORMS(add) FORMS(sub) FORMS(mul)
+  FORMS(add)
+  FORMS(sub) FORMS(mul)
 #undef FORMS
-#define FORMS(T, W, kind)                                       \
-  TERNARY("fma.rn." #T, W, kind);                               \
-  TERNARY("fma.rn.ftz." #T, W, kind);                           \
-  TERNARY("fma.rn.sat." #T, W, kind);                           \
-  TERNARY("fma.rn.ftz.sat." #T, W, kind);                       \
-  TERNARY("fma.rn.relu." #T, W, kind);                          \
-  TERNARY("fma.rn.ftz.relu." #T, W, kind);                      \
-  TERNARY("fma.rn.oob." #T, W, kind);                           \
+#define FORMS(T, W, kind)                  \
+  TERNARY("fma.rn." #T, W, kind);          \
+  TERNARY("fma.rn.ftz." #T, W, kind);      \
+  TERNARY("fma.rn.sat." #T, W, kind);      \
+  TERNARY("fma.rn.ftz.sat." #T, W, kind);  \
+  TERNARY("fma.rn.relu." #T, W, kind);     \
+  TERNARY("fma.rn.ftz.relu." #T, W, kind); \
+  TERNARY("fma.rn.oob." #T, W, kind);      \
   TERNARY("fma.rn.oob.relu." #T, W, kind);
-  FORMS(f16, 16, kF16) FORMS(f16x2, 32, kF16x2)
+      FORMS(f16, 16, kF16) FORMS(f16x2, 32, kF16x2)
 #undef FORMS
 }
 
 void bf16_arithmetic(Suite& suite) {
-#define FORMS(T, W, kind)                                       \
-  BINARY("add." #T, W, kind);                                   \
-  BINARY("add.rn." #T, W, kind);                                \
-  BINARY("sub." #T, W, kind);                                   \
-  BINARY("sub.rn." #T, W, kind);                                \
-  BINARY("mul." #T, W, kind);                                   \
-  BINARY("mul.rn." #T, W, kind);                                \
-  TERNARY("fma.rn." #T, W, kind);                               \
-  TERNARY("fma.rn.relu." #T, W, kind);                          \
-  TERNARY("fma.rn.oob." #T, W, kind);                           \
+#define FORMS(T, W, kind)              \
+  BINARY("add." #T, W, kind);          \
+  BINARY("add.rn." #T, W, kind);       \
+  BINARY("sub." #T, W, kind);          \
+  BINARY("sub.rn." #T, W, kind);       \
+  BINARY("mul." #T, W, kind);          \
+  BINARY("mul.rn." #T, W, kind);       \
+  TERNARY("fma.rn." #T, W, kind);      \
+  TERNARY("fma.rn.relu." #T, W, kind); \
+  TERNARY("fma.rn.oob." #T, W, kind);  \
   TERNARY("fma.rn.oob.relu." #T, W, kind);
   FORMS(bf16, 16, kBf16) FORMS(bf16x2, 32, kBf16x2)
 #undef FORMS
 }
 
 void signs(Suite& suite) {
-#define FORMS(T, W, kind)                                       \
-  UNARY("abs." #T, W, kind);                                    \
+#define FORMS(T, W, kind)    \
+  UNARY("abs." #T, W, kind); \
   UNARY("neg." #T, W, kind);
-  FORMS(f16, 16, kF16) FORMS(f16x2, 32, kF16x2) FORMS(bf16, 16, kBf16) FORMS(bf16x2, 32, kBf16x2)
-  FORMS(ftz.f16, 16, kF16) FORMS(ftz.f16x2, 32, kF16x2)
+  FORMS(f16, 16, kF16)
+  FORMS(f16x2, 32, kF16x2) FORMS(bf16, 16, kBf16) FORMS(bf16x2, 32, kBf16x2)
+      FORMS(ftz.f16, 16, kF16) FORMS(ftz.f16x2, 32, kF16x2)
 #undef FORMS
 }
 
 void order(Suite& suite) {
-#define FORMS(op, T, W, kind)                                   \
-  BINARY(#op "." #T, W, kind);                                  \
-  BINARY(#op ".NaN." #T, W, kind);                              \
-  BINARY(#op ".xorsign.abs." #T, W, kind);                      \
+#define FORMS(op, T, W, kind)              \
+  BINARY(#op "." #T, W, kind);             \
+  BINARY(#op ".NaN." #T, W, kind);         \
+  BINARY(#op ".xorsign.abs." #T, W, kind); \
   BINARY(#op ".NaN.xorsign.abs." #T, W, kind);
 #define BOTH(T, W, kind) FORMS(min, T, W, kind) FORMS(max, T, W, kind)
-  BOTH(f16, 16, kF16) BOTH(f16x2, 32, kF16x2) BOTH(bf16, 16, kBf16) BOTH(bf16x2, 32, kBf16x2)
+  BOTH(f16, 16, kF16)
+  BOTH(f16x2, 32, kF16x2) BOTH(bf16, 16, kBf16) BOTH(bf16x2, 32, kBf16x2)
 #undef FORMS
-#define FORMS(op, T, W, kind)                                   \
-  BINARY(#op ".ftz." #T, W, kind);                              \
-  BINARY(#op ".ftz.NaN." #T, W, kind);                          \
+#define FORMS(op, T, W, kind)          \
+  BINARY(#op ".ftz." #T, W, kind);     \
+  BINARY(#op ".ftz.NaN." #T, W, kind); \
   BINARY(#op ".ftz.NaN.xorsign.abs." #T, W, kind);
-  BOTH(f16, 16, kF16) BOTH(f16x2, 32, kF16x2)
+      BOTH(f16, 16, kF16) BOTH(f16x2, 32, kF16x2)
 #undef BOTH
 #undef FORMS
+}
+
+// Results about the smallest normal number.
+void tiny_results(Suite& suite) {
+#define TINY(op, kind, format, operands, body)                                \
+  if (suite.wants(op " tiny")) {                                              \
+    run_launch(suite, {op " tiny", {Kind::kind, Kind::kind, Kind::kind}, 16}, \
+               make_tiny_products(format, 512, operands), launch_of(body));   \
+  }
+#define FORMS(T, mul, fma, kind, format)                                        \
+  TINY(mul "." T, kind, format, 2, PTX_2(16, 16, 16, mul "." T " %0, %1, %2;")) \
+  TINY(fma "." T, kind, format, 3, PTX_3(16, 16, 16, 16, fma "." T " %0, %1, %2, %3;"))
+  FORMS("f16", "mul.rn", "fma.rn", kF16, kF16)
+  FORMS("f16", "mul.rn.ftz", "fma.rn.ftz", kF16, kF16)
+      FORMS("bf16", "mul.rn", "fma.rn", kBf16, kBf16)
+#undef FORMS
+#undef TINY
 }
 
 }  // namespace mpfa::ptx_test
@@ -81,5 +101,6 @@ int main(int argc, char** argv) {
   mpfa::ptx_test::bf16_arithmetic(suite);
   mpfa::ptx_test::signs(suite);
   mpfa::ptx_test::order(suite);
+  mpfa::ptx_test::tiny_results(suite);
   return suite.finish();
 }

@@ -1,13 +1,15 @@
 // The frame of the instruction tests: PROGRAM --record FILE writes what every form of instruction
 // gave, PROGRAM --check FILE compares with that.
 //
-// A record is a line a form: its name, how many values it gave, their hash, the first of them, and a
-// character a group of values by which a mismatch among the others is found. With --all every value
-// is written, to see the expected ones.
+// A record is a line a form: its name, how many values it gave, their hash, the first of them, and
+// a character a group of values by which a mismatch among the others is found. With --all every
+// value is written, to see the expected ones.
 #pragma once
 
 #include <cuda_runtime.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -17,6 +19,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -48,7 +51,8 @@ struct Results {
 
 inline std::string hex(uint64_t value, int bits) {
   char text[20];
-  std::snprintf(text, sizeof text, "%0*llx", (bits + 3) / 4, static_cast<unsigned long long>(value));
+  std::snprintf(text, sizeof text, "%0*llx", (bits + 3) / 4,
+                static_cast<unsigned long long>(value));
   return text;
 }
 
@@ -113,7 +117,7 @@ struct Recorded {
 
 class Suite {
  public:
-  Suite(int argc, char** argv) {
+  Suite(int argc, char** argv) : arguments_(argv, argv + argc) {
     for (int i = 1; i < argc; ++i) {
       const std::string option = argv[i];
       if (option == "--all") {
@@ -125,13 +129,18 @@ class Suite {
         read_record(argv[++i]);
       } else if (i + 1 < argc && option == "--only") {
         only_ = argv[++i];
+      } else if (i + 3 < argc && option == "--after") {  // as continue_after() says
+        after_ = argv[++i];
+        forms_ = std::atoi(argv[++i]);
+        failed_ = std::atoi(argv[++i]);
       } else {
         ready_ = false;
         break;
       }
     }
     if (!ready_) {
-      std::fprintf(stderr, "usage: %s --record FILE [--all] | --check FILE  [--only PART_OF_A_NAME]\n",
+      std::fprintf(stderr,
+                   "usage: %s --record FILE [--all] | --check FILE  [--only PART_OF_A_NAME]\n",
                    argv[0]);
       std::exit(2);
     }
@@ -140,11 +149,24 @@ class Suite {
     }
   }
 
-  bool wants(const std::string& name) const { return name.find(only_) != std::string::npos; }
+  // Whether to run a form; asked once of each, in their order.
+  bool wants(const std::string& name) {
+    if (!after_.empty()) {
+      if (name == after_) {
+        after_.clear();
+      }
+      return false;
+    }
+    return name.find(only_) != std::string::npos;
+  }
 
   // Records or checks.
   void add(const Results& results) {
     ++forms_;
+    if (!names_.insert(results.name).second) {
+      fail(results.name, "two forms have this name");
+      return;
+    }
     if (record_.is_open()) {
       write(results);
       return;
@@ -169,6 +191,34 @@ class Suite {
     std::fflush(stdout);
   }
 
+  // A kernel that faults takes the device from the process, so another checks the forms that
+  // follow.
+  [[noreturn]] void continue_after(const std::string& name) {
+    if (record_.is_open()) {
+      std::exit(1);
+    }
+    ++forms_;
+    std::vector<std::string> arguments;
+    for (size_t i = 0; i < arguments_.size(); ++i) {
+      if (arguments_[i] == "--after") {
+        i += 3;
+      } else {
+        arguments.push_back(arguments_[i]);
+      }
+    }
+    for (const std::string& more :
+         {std::string("--after"), name, std::to_string(forms_), std::to_string(failed_)}) {
+      arguments.push_back(more);
+    }
+    std::vector<char*> pointers;
+    for (std::string& argument : arguments) {
+      pointers.push_back(argument.data());
+    }
+    pointers.push_back(nullptr);
+    execv("/proc/self/exe", pointers.data());
+    std::exit(1);
+  }
+
   int finish() {
     std::printf("%d forms, %d failed\n", forms_, failed_);
     return failed_ == 0 && forms_ != 0 ? 0 : 1;
@@ -184,14 +234,16 @@ class Suite {
     cudaGetDeviceProperties(&properties, 0);
     cudaDriverGetVersion(&driver);
     cudaRuntimeGetVersion(&runtime);
-    record_ << "# " << properties.name << ", CUDA driver " << driver << ", runtime " << runtime << "\n";
+    record_ << "# " << properties.name << ", CUDA driver " << driver << ", runtime " << runtime
+            << "\n";
   }
 
   void write(const Results& results) {
-    const size_t first = all_values_ || results.tolerance ? results.values.size()
-                                                          : std::min(results.first, results.values.size());
-    record_ << results.name << '\t' << results.values.size() << '\t' << hex(hash_of(results.values), 64)
-            << '\t';
+    const size_t first = all_values_ || results.tolerance
+                             ? results.values.size()
+                             : std::min(results.first, results.values.size());
+    record_ << results.name << '\t' << results.values.size() << '\t'
+            << hex(hash_of(results.values), 64) << '\t';
     for (size_t i = 0; i < first; ++i) {
       record_ << (i == 0 ? "" : " ") << hex(results.values[i], results.bits);
     }
@@ -244,7 +296,10 @@ class Suite {
       if (checks[g] == recorded.checks[g] || ++found > kShown) {
         continue;
       }
-      for (size_t i = g * results.group; i < std::min((g + 1) * results.group, results.values.size()) && i < g * results.group + 4; ++i) {
+      for (size_t i = g * results.group;
+           i < std::min((g + 1) * results.group, results.values.size()) &&
+           i < g * results.group + 4;
+           ++i) {
         show(results, i, "another (here or beside)");
       }
     }
@@ -261,11 +316,14 @@ class Suite {
     if (wanted == value) {
       return std::signbit(wanted) == std::signbit(value) || tolerance.absolute > 0;
     }
+    if (std::isinf(wanted) || std::isinf(value)) {
+      return false;
+    }
     const double difference = std::fabs(wanted - value);
     const int exponent = wanted == 0 ? 1 - tolerance.format.bias()
                                      : std::max(std::ilogb(wanted), 1 - tolerance.format.bias());
-    worst_ulp = std::max(worst_ulp,
-                         std::ldexp(difference, tolerance.format.mantissa_bits - exponent));
+    worst_ulp =
+        std::max(worst_ulp, std::ldexp(difference, tolerance.format.mantissa_bits - exponent));
     return difference <= std::max(tolerance.absolute, tolerance.relative * std::fabs(wanted));
   }
 
@@ -296,9 +354,12 @@ class Suite {
 
   bool ready_ = false;
   bool all_values_ = false;
+  std::vector<std::string> arguments_;
   std::string only_;
+  std::string after_;  // the last form that another process ran
   std::ofstream record_;
   std::map<std::string, Recorded> recorded_;
+  std::set<std::string> names_;
   int forms_ = 0;
   int failed_ = 0;
 };
@@ -330,8 +391,8 @@ class DeviceArray {
   T* data_ = nullptr;
 };
 
-// Waits for a kernel. False, and the form has failed, if it did not run; a fresh context then serves
-// the forms that follow.
+// Waits for a kernel. False, and the form has failed, if it could not start; one that faulted ends
+// this process.
 inline bool finished(Suite& suite, const std::string& name) {
   cudaError_t error = cudaGetLastError();
   if (error == cudaSuccess) {
@@ -342,7 +403,9 @@ inline bool finished(Suite& suite, const std::string& name) {
   }
   suite.fail(name, cudaGetErrorString(error));
   cudaGetLastError();
-  cudaDeviceReset();
+  if (cudaDeviceSynchronize() != cudaSuccess) {
+    suite.continue_after(name);
+  }
   return false;
 }
 

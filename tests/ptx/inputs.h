@@ -1,5 +1,5 @@
-// Inputs of the instruction tests: special values and random ones of a fixed seed, so that a program
-// makes the same inputs wherever it runs.
+// Inputs of the instruction tests: special values and random ones of a fixed seed, so that a
+// program makes the same inputs wherever it runs.
 #pragma once
 
 #include <cstddef>
@@ -88,22 +88,26 @@ inline constexpr FloatFormat kE5m2{5, 2};
 inline std::vector<uint64_t> special_floats(const FloatFormat& format) {
   const uint64_t one = format.integer(1);
   const uint64_t smallest_normal = format.pack(false, 1, 0);
-  std::vector<uint64_t> values = {0,
-                                  1,
-                                  smallest_normal - 1,
-                                  smallest_normal,
-                                  smallest_normal + 1,
-                                  one,
-                                  one + 1,
-                                  one - 1,
-                                  format.integer(2),
-                                  format.pack(false, one >> format.mantissa_bits, uint64_t{1} << (format.mantissa_bits - 1)),
-                                  format.largest(),
-                                  format.largest() - 1};
+  std::vector<uint64_t> values = {
+      0,
+      1,
+      smallest_normal - 1,
+      smallest_normal,
+      smallest_normal + 1,
+      one,
+      one + 1,
+      one - 1,
+      format.integer(2),
+      format.pack(false, one >> format.mantissa_bits, uint64_t{1} << (format.mantissa_bits - 1)),
+      format.largest(),
+      format.largest() - 1};
   if (format.infinities) {
+    const uint64_t quiet = uint64_t{1} << (format.mantissa_bits - 1);
     values.push_back(format.infinity());
-    values.push_back(format.infinity() + 1);  // a signaling NaN but in formats of two NaNs
-    values.push_back(format.infinity() | uint64_t{5} << (format.mantissa_bits - 3) >> 1 | 1);
+    values.push_back(format.infinity() | 1);  // signaling
+    values.push_back(format.infinity() | quiet);
+    values.push_back(format.infinity() | quiet | 1 | quiet >> 1);
+    values.push_back(format.infinity() + format.mantissa_mask());
   } else {
     values.push_back(format.largest() + 1);
   }
@@ -158,7 +162,8 @@ inline uint64_t random_float(const FloatFormat& format, Random& random) {
       const uint64_t number = float_within(format, format.mantissa_bits + 2, random);
       const uint64_t kept = uint64_t{1} << random.below(format.mantissa_bits) |
                             uint64_t{1} << random.below(format.mantissa_bits);
-      return number & ~format.mantissa_mask() | (random.below(3) != 0 ? kept : kept & random.bits());
+      return number & ~format.mantissa_mask() |
+             (random.below(3) != 0 ? kept : kept & random.bits());
     }
     case 3:
       return float_near_tie(format, random);
@@ -172,7 +177,8 @@ inline uint64_t random_float(const FloatFormat& format, Random& random) {
 inline std::vector<uint64_t> special_integers(int bits) {
   const uint64_t all = bits == 64 ? ~uint64_t{0} : (uint64_t{1} << bits) - 1;
   const uint64_t top = uint64_t{1} << (bits - 1);
-  std::vector<uint64_t> values = {0, 1, 2, 3, 7, all, all - 1, all - 2, top, top + 1, top - 1, top - 2};
+  std::vector<uint64_t> values = {0,       1,       2,   3,       7,       all,
+                                  all - 1, all - 2, top, top + 1, top - 1, top - 2};
   for (const uint64_t pattern : {0x5555555555555555u, 0xAAAAAAAAAAAAAAAAu, 0x00FF00FF00FF00FFu}) {
     values.push_back(pattern & all);
   }
@@ -219,6 +225,18 @@ inline std::vector<uint64_t> in_pairs(const std::vector<uint64_t>& values) {
   return pairs;
 }
 
+// None of the finite ones that are too large for an error to be documented.
+inline std::vector<uint64_t> special_angles() {
+  std::vector<uint64_t> angles;
+  for (const uint64_t value : special_floats(kF32)) {
+    const uint64_t magnitude = value & ~kF32.sign();
+    if (magnitude < kF32.integer(300) || magnitude >= kF32.infinity()) {
+      angles.push_back(value);
+    }
+  }
+  return angles;
+}
+
 inline std::vector<uint64_t> specials(Kind kind) {
   switch (kind) {
     case Kind::kInt8:
@@ -230,11 +248,13 @@ inline std::vector<uint64_t> specials(Kind kind) {
     case Kind::kInt64:
       return special_integers(64);
     case Kind::kBytes:
-      return {0, 0x01010101, 0x7F7F7F7F, 0x80808080, 0xFFFFFFFF, 0x7F80FF00, 0x00FF807F, 0x01FF0280};
+      return {0,          0x01010101, 0x7F7F7F7F, 0x80808080,
+              0xFFFFFFFF, 0x7F80FF00, 0x00FF807F, 0x01FF0280};
     case Kind::kInt16x2:
       return in_pairs(special_integers(16));
     case Kind::kShift:
-      return {0, 1, 2, 7, 8, 15, 16, 17, 24, 31, 32, 33, 63, 64, 65, 127, 128, 255, 256, 257, 0x80000000, 0xFFFFFFFF};
+      return {0,  1,  2,  7,  8,   15,  16,  17,  24,  31,         32,
+              33, 63, 64, 65, 127, 128, 255, 256, 257, 0x80000000, 0xFFFFFFFF};
     case Kind::kSelector:
       return {0, 1};
     case Kind::kBytePairs:
@@ -248,8 +268,9 @@ inline std::vector<uint64_t> specials(Kind kind) {
     case Kind::kBf16x2:
       return in_pairs(special_floats(kBf16));
     case Kind::kF32:
-    case Kind::kAngle:
       return special_floats(kF32);
+    case Kind::kAngle:
+      return special_angles();
     case Kind::kF64:
       return special_floats(kF64);
   }
@@ -288,7 +309,7 @@ inline uint64_t random_value(Kind kind, Random& random) {
     case Kind::kF64:
       return random_float(kF64, random);
     case Kind::kAngle:
-      return float_within(kF32, 8, random);
+      return float_within(kF32, 7, random);
   }
   return 0;
 }
@@ -319,6 +340,75 @@ inline std::vector<std::vector<uint64_t>> make_inputs(const std::vector<Kind>& k
       }
       inputs[i].push_back(value);
     }
+  }
+  return inputs;
+}
+
+// Factors, dividends and addends whose results are about the smallest normal number, to both of its
+// sides, where flushing before rounding and after it differ: a * b, or a * b + c.
+inline std::vector<std::vector<uint64_t>> make_tiny_products(const FloatFormat& format,
+                                                             size_t count, size_t operands) {
+  Random random(31);
+  std::vector<std::vector<uint64_t>> inputs;
+  const int smallest = 1 - format.bias();
+  for (size_t i = 0; i < count; ++i) {
+    // (1 + u ulp) * (1 - v ulp): next to 1, from below where u is no larger than v.
+    const auto up = random.below(6);
+    const auto down = random.below(6) + up;
+    const bool below = random.below(4) != 0;
+    const int exponent = random.between(-6, -1);
+    const int other = smallest - exponent;
+    const uint64_t a =
+        format.pack(random.below(2) != 0, static_cast<uint64_t>(format.bias() + exponent), 0) + up;
+    const uint64_t b =
+        format.pack(random.below(2) != 0, static_cast<uint64_t>(format.bias() + other), 0);
+    std::vector<uint64_t> input = {a, below ? b - down : b + down};
+    if (operands == 3) {
+      // Nothing, the smallest numbers, or the smallest normal one beside a smaller product.
+      const uint64_t addends[] = {0,
+                                  1,
+                                  format.sign(),
+                                  format.sign() | 1,
+                                  format.pack(false, 1, 0),
+                                  format.pack(true, 1, 0)};
+      input.push_back(addends[random.below(6)]);
+      if (random.below(2) == 0) {
+        input[1] = format.pack(random.below(2) != 0, random.below(3) + 1, random.bits());
+        input[0] = format.pack(
+            random.below(2) != 0,
+            static_cast<uint64_t>(format.bias() - format.mantissa_bits + random.between(-3, 1)),
+            random.bits());
+      }
+    }
+    inputs.push_back(input);
+  }
+  return inputs;
+}
+
+// Dividends and divisors with such quotients.
+inline std::vector<std::vector<uint64_t>> make_tiny_quotients(const FloatFormat& format,
+                                                              size_t count) {
+  Random random(32);
+  std::vector<std::vector<uint64_t>> inputs;
+  for (size_t i = 0; i < count; ++i) {
+    const int exponent = random.between(0, 6);
+    const auto one = static_cast<uint64_t>(format.bias() + exponent);
+    const auto least = static_cast<uint64_t>(1 + exponent);
+    inputs.push_back({format.pack(random.below(2) != 0, least, 0) + random.below(6),
+                      format.pack(random.below(2) != 0, one, 0) + random.below(9)});
+  }
+  return inputs;
+}
+
+// f64 numbers about the smallest normal f32.
+inline std::vector<std::vector<uint64_t>> make_tiny_doubles(size_t count) {
+  Random random(33);
+  std::vector<std::vector<uint64_t>> inputs;
+  for (size_t i = 0; i < count; ++i) {
+    const uint64_t smallest =
+        kF64.pack(random.below(2) != 0, static_cast<uint64_t>(kF64.bias() - 126), 0);
+    const uint64_t step = uint64_t{1} << random.between(24, 31);
+    inputs.push_back({smallest + step * random.below(5) - 2 * step + random.below(3) - 1});
   }
   return inputs;
 }

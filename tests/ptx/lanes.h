@@ -39,7 +39,8 @@ struct LaneForm {
 inline std::string describe(const LaneForm& form, const std::vector<uint64_t>& inputs) {
   std::string text;
   for (size_t k = 0; k < form.operands.size(); ++k) {
-    text += (k == 0 ? "" : " ") + std::string(1, static_cast<char>('a' + k)) + "=" + hex(inputs[k], 4);
+    text +=
+        (k == 0 ? "" : " ") + std::string(1, static_cast<char>('a' + k)) + "=" + hex(inputs[k], 4);
   }
   return text;
 }
@@ -112,94 +113,92 @@ void run_form(Suite& suite, const LaneForm& form, Body body) {
 #define PTX_T32 uint32_t
 #define PTX_T64 uint64_t
 
-// Bodies of one instruction: a result of width X of operands of widths A, B, C, D. `text` names them
-// %0, %1 ...; CLOSE ends it.
-#define PTX_1(X, A, text)                                                             \
-  [] __device__(::mpfa::ptx_test::Lane & lane) {                                      \
-    PTX_T##X x;                                                                       \
-    asm volatile(text : "=" PTX_C##X(x) : PTX_C##A(static_cast<PTX_T##A>(lane.a)));   \
-    lane.x = x;                                                                       \
+// Bodies of one instruction: a result of width X of operands of widths A, B, C, D. `text` names
+// them %0, %1 ...; CLOSE ends it.
+#define PTX_1(X, A, text)                                                           \
+  [] __device__(::mpfa::ptx_test::Lane& lane) {                                     \
+    PTX_T##X x;                                                                     \
+    asm volatile(text : "=" PTX_C##X(x) : PTX_C##A(static_cast<PTX_T##A>(lane.a))); \
+    lane.x = x;                                                                     \
   }
-#define PTX_2(X, A, B, text)                                        \
-  [] __device__(::mpfa::ptx_test::Lane & lane) {                    \
-    PTX_T##X x;                                                     \
-    asm volatile(text                                               \
-                 : "=" PTX_C##X(x)                                  \
-                 : PTX_C##A(static_cast<PTX_T##A>(lane.a)),         \
-                   PTX_C##B(static_cast<PTX_T##B>(lane.b)));        \
-    lane.x = x;                                                     \
+#define PTX_2(X, A, B, text)                                 \
+  [] __device__(::mpfa::ptx_test::Lane& lane) {              \
+    PTX_T##X x;                                              \
+    asm volatile(text                                        \
+                 : "=" PTX_C##X(x)                           \
+                 : PTX_C##A(static_cast<PTX_T##A>(lane.a)),  \
+                   PTX_C##B(static_cast<PTX_T##B>(lane.b))); \
+    lane.x = x;                                              \
   }
-#define PTX_3(X, A, B, C, text)                                     \
-  [] __device__(::mpfa::ptx_test::Lane & lane) {                    \
-    PTX_T##X x;                                                     \
-    asm volatile(text                                               \
-                 : "=" PTX_C##X(x)                                  \
-                 : PTX_C##A(static_cast<PTX_T##A>(lane.a)),         \
-                   PTX_C##B(static_cast<PTX_T##B>(lane.b)),         \
-                   PTX_C##C(static_cast<PTX_T##C>(lane.c)));        \
-    lane.x = x;                                                     \
+#define PTX_3(X, A, B, C, text)                              \
+  [] __device__(::mpfa::ptx_test::Lane& lane) {              \
+    PTX_T##X x;                                              \
+    asm volatile(text                                        \
+                 : "=" PTX_C##X(x)                           \
+                 : PTX_C##A(static_cast<PTX_T##A>(lane.a)),  \
+                   PTX_C##B(static_cast<PTX_T##B>(lane.b)),  \
+                   PTX_C##C(static_cast<PTX_T##C>(lane.c))); \
+    lane.x = x;                                              \
   }
-#define PTX_4(X, A, B, C, D, text)                                  \
-  [] __device__(::mpfa::ptx_test::Lane & lane) {                    \
-    PTX_T##X x;                                                     \
-    asm volatile(text                                               \
-                 : "=" PTX_C##X(x)                                  \
-                 : PTX_C##A(static_cast<PTX_T##A>(lane.a)),         \
-                   PTX_C##B(static_cast<PTX_T##B>(lane.b)),         \
-                   PTX_C##C(static_cast<PTX_T##C>(lane.c)),         \
-                   PTX_C##D(static_cast<PTX_T##D>(lane.d)));        \
-    lane.x = x;                                                     \
+#define PTX_4(X, A, B, C, D, text)                                                           \
+  [] __device__(::mpfa::ptx_test::Lane& lane) {                                              \
+    PTX_T##X x;                                                                              \
+    asm volatile(                                                                            \
+        text                                                                                 \
+        : "=" PTX_C##X(x)                                                                    \
+        : PTX_C##A(static_cast<PTX_T##A>(lane.a)), PTX_C##B(static_cast<PTX_T##B>(lane.b)),  \
+          PTX_C##C(static_cast<PTX_T##C>(lane.c)), PTX_C##D(static_cast<PTX_T##D>(lane.d))); \
+    lane.x = x;                                                                              \
   }
 // Two results, %0 and %1.
-#define PTX_2_2(X, Y, A, B, text)                                   \
-  [] __device__(::mpfa::ptx_test::Lane & lane) {                    \
-    PTX_T##X x;                                                     \
-    PTX_T##Y y;                                                     \
-    asm volatile(text                                               \
-                 : "=" PTX_C##X(x), "=" PTX_C##Y(y)                 \
-                 : PTX_C##A(static_cast<PTX_T##A>(lane.a)),         \
-                   PTX_C##B(static_cast<PTX_T##B>(lane.b)));        \
-    lane.x = x;                                                     \
-    lane.y = y;                                                     \
+#define PTX_2_2(X, Y, A, B, text)                            \
+  [] __device__(::mpfa::ptx_test::Lane& lane) {              \
+    PTX_T##X x;                                              \
+    PTX_T##Y y;                                              \
+    asm volatile(text                                        \
+                 : "=" PTX_C##X(x), "=" PTX_C##Y(y)          \
+                 : PTX_C##A(static_cast<PTX_T##A>(lane.a)),  \
+                   PTX_C##B(static_cast<PTX_T##B>(lane.b))); \
+    lane.x = x;                                              \
+    lane.y = y;                                              \
   }
-#define PTX_2_3(X, Y, A, B, C, text)                                \
-  [] __device__(::mpfa::ptx_test::Lane & lane) {                    \
-    PTX_T##X x;                                                     \
-    PTX_T##Y y;                                                     \
-    asm volatile(text                                               \
-                 : "=" PTX_C##X(x), "=" PTX_C##Y(y)                 \
-                 : PTX_C##A(static_cast<PTX_T##A>(lane.a)),         \
-                   PTX_C##B(static_cast<PTX_T##B>(lane.b)),         \
-                   PTX_C##C(static_cast<PTX_T##C>(lane.c)));        \
-    lane.x = x;                                                     \
-    lane.y = y;                                                     \
+#define PTX_2_3(X, Y, A, B, C, text)                         \
+  [] __device__(::mpfa::ptx_test::Lane& lane) {              \
+    PTX_T##X x;                                              \
+    PTX_T##Y y;                                              \
+    asm volatile(text                                        \
+                 : "=" PTX_C##X(x), "=" PTX_C##Y(y)          \
+                 : PTX_C##A(static_cast<PTX_T##A>(lane.a)),  \
+                   PTX_C##B(static_cast<PTX_T##B>(lane.b)),  \
+                   PTX_C##C(static_cast<PTX_T##C>(lane.c))); \
+    lane.x = x;                                              \
+    lane.y = y;                                              \
   }
-#define PTX_2_4(X, Y, A, B, C, D, text)                             \
-  [] __device__(::mpfa::ptx_test::Lane & lane) {                    \
-    PTX_T##X x;                                                     \
-    PTX_T##Y y;                                                     \
-    asm volatile(text                                               \
-                 : "=" PTX_C##X(x), "=" PTX_C##Y(y)                 \
-                 : PTX_C##A(static_cast<PTX_T##A>(lane.a)),         \
-                   PTX_C##B(static_cast<PTX_T##B>(lane.b)),         \
-                   PTX_C##C(static_cast<PTX_T##C>(lane.c)),         \
-                   PTX_C##D(static_cast<PTX_T##D>(lane.d)));        \
-    lane.x = x;                                                     \
-    lane.y = y;                                                     \
+#define PTX_2_4(X, Y, A, B, C, D, text)                                                      \
+  [] __device__(::mpfa::ptx_test::Lane& lane) {                                              \
+    PTX_T##X x;                                                                              \
+    PTX_T##Y y;                                                                              \
+    asm volatile(                                                                            \
+        text                                                                                 \
+        : "=" PTX_C##X(x), "=" PTX_C##Y(y)                                                   \
+        : PTX_C##A(static_cast<PTX_T##A>(lane.a)), PTX_C##B(static_cast<PTX_T##B>(lane.b)),  \
+          PTX_C##C(static_cast<PTX_T##C>(lane.c)), PTX_C##D(static_cast<PTX_T##D>(lane.d))); \
+    lane.x = x;                                                                              \
+    lane.y = y;                                                                              \
   }
 
 // Forms `op` of one width throughout, whose operands are all of `kind`.
-#define UNARY(op, W, kind)                                                              \
-  ::mpfa::ptx_test::run_form(suite, {op, {::mpfa::ptx_test::Kind::kind}, W},            \
+#define UNARY(op, W, kind)                                                   \
+  ::mpfa::ptx_test::run_form(suite, {op, {::mpfa::ptx_test::Kind::kind}, W}, \
                              PTX_1(W, W, op " %0, %1;"))
-#define BINARY(op, W, kind)                                                             \
-  ::mpfa::ptx_test::run_form(                                                           \
-      suite, {op, {::mpfa::ptx_test::Kind::kind, ::mpfa::ptx_test::Kind::kind}, W},     \
+#define BINARY(op, W, kind)                                                         \
+  ::mpfa::ptx_test::run_form(                                                       \
+      suite, {op, {::mpfa::ptx_test::Kind::kind, ::mpfa::ptx_test::Kind::kind}, W}, \
       PTX_2(W, W, W, op " %0, %1, %2;"))
-#define TERNARY(op, W, kind)                                                            \
-  ::mpfa::ptx_test::run_form(suite,                                                     \
-                             {op,                                                       \
-                              {::mpfa::ptx_test::Kind::kind, ::mpfa::ptx_test::Kind::kind, \
-                               ::mpfa::ptx_test::Kind::kind},                           \
-                              W},                                                       \
-                             PTX_3(W, W, W, W, op " %0, %1, %2, %3;"))
+#define TERNARY(op, W, kind)                                                                       \
+  ::mpfa::ptx_test::run_form(                                                                      \
+      suite,                                                                                       \
+      {op,                                                                                         \
+       {::mpfa::ptx_test::Kind::kind, ::mpfa::ptx_test::Kind::kind, ::mpfa::ptx_test::Kind::kind}, \
+       W},                                                                                         \
+      PTX_3(W, W, W, W, op " %0, %1, %2, %3;"))

@@ -38,7 +38,8 @@ inline const FloatFormat* format_of(Element element) {
       return &kF16;
     case Element::kBf16:
       return &kBf16;
-    case Element::kTf32:  // in a register of 32 bits, whose lower ones the instruction does not read
+    case Element::kTf32:  // in a register of 32 bits, whose lower ones the instruction does not
+                          // read
     case Element::kF32:
       return &kF32;
     case Element::kE4m3:
@@ -56,8 +57,8 @@ inline const FloatFormat* format_of(Element element) {
 struct OperandSet {
   const char* name;
   enum class Of { kIntegers, kSpread, kAnyFinite, kSpecials } of;
-  int spread = 0;          // of the exponents of A and B about that of 1
-  int addend_spread = 0;   // of C's
+  int spread = 0;         // of the exponents of A and B about that of 1
+  int addend_spread = 0;  // of C's
 };
 
 // Small integers give sums that are exact, which a test computes another way; the spreads show how
@@ -65,9 +66,10 @@ struct OperandSet {
 inline const std::vector<OperandSet>& operand_sets() {
   using Of = OperandSet::Of;
   static const std::vector<OperandSet> sets = {
-      {"integers", Of::kIntegers}, {"spread 0", Of::kSpread, 0, 0},    {"spread 2", Of::kSpread, 2, 4},
-      {"spread 6", Of::kSpread, 6, 6}, {"spread 12", Of::kSpread, 12, 24}, {"large addend", Of::kSpread, 1, 14},
-      {"any finite", Of::kAnyFinite}, {"specials", Of::kSpecials}};
+      {"integers", Of::kIntegers},        {"spread 0", Of::kSpread, 0, 0},
+      {"spread 2", Of::kSpread, 2, 4},    {"spread 6", Of::kSpread, 6, 6},
+      {"spread 12", Of::kSpread, 12, 24}, {"large addend", Of::kSpread, 1, 14},
+      {"any finite", Of::kAnyFinite},     {"specials", Of::kSpecials}};
   return sets;
 }
 
@@ -84,7 +86,8 @@ inline uint64_t element_value(Element element, const OperandSet& set, int spread
       const uint64_t top = uint64_t{1} << (bits - 1);
       return random.below(2) == 0 ? top : top - 1;
     }
-    return (set.of == Of::kSpread && bits == 32 ? random_integer(32, random) : random.bits()) & mask;
+    return (set.of == Of::kSpread && bits == 32 ? random_integer(32, random) : random.bits()) &
+           mask;
   }
   switch (set.of) {
     case Of::kIntegers:
@@ -99,7 +102,8 @@ inline uint64_t element_value(Element element, const OperandSet& set, int spread
       return value;
     }
     case Of::kSpecials:
-      return random.below(12) == 0 ? random.of(special_floats(*format)) : float_within(*format, 2, random);
+      return random.below(12) == 0 ? random.of(special_floats(*format))
+                                   : float_within(*format, 2, random);
   }
   return 0;
 }
@@ -124,15 +128,19 @@ struct Matrix {
   std::vector<uint64_t> values;
 
   Matrix(Element element, int rows, int columns)
-      : element(element), rows(rows), columns(columns), values(static_cast<size_t>(rows) * static_cast<size_t>(columns)) {}
+      : element(element),
+        rows(rows),
+        columns(columns),
+        values(static_cast<size_t>(rows) * static_cast<size_t>(columns)) {}
   uint64_t& at(int row, int column) {
-    return values[static_cast<size_t>(row) * static_cast<size_t>(columns) + static_cast<size_t>(column)];
+    return values[static_cast<size_t>(row) * static_cast<size_t>(columns) +
+                  static_cast<size_t>(column)];
   }
   uint64_t at(int row, int column) const { return const_cast<Matrix*>(this)->at(row, column); }
 };
 
-inline Matrix random_matrix(Element element, int rows, int columns, const OperandSet& set, int spread,
-                            Random& random) {
+inline Matrix random_matrix(Element element, int rows, int columns, const OperandSet& set,
+                            int spread, Random& random) {
   Matrix matrix(element, rows, columns);
   for (uint64_t& value : matrix.values) {
     value = element_value(element, set, spread, random);
@@ -141,7 +149,8 @@ inline Matrix random_matrix(Element element, int rows, int columns, const Operan
 }
 
 // Those of a sum of products: A's row, B's column, C's element.
-inline std::string describe_sum(const Matrix& a, const Matrix& b, const std::string& c, int row, int column) {
+inline std::string describe_sum(const Matrix& a, const Matrix& b, const std::string& c, int row,
+                                int column) {
   std::string text = "row " + std::to_string(row) + " column " + std::to_string(column) + " a=";
   for (int k = 0; k < a.columns; ++k) {
     text += hex(a.at(row, k), bits_of(a.element)) + (bits_of(a.element) > 4 ? "," : "");

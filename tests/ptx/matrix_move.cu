@@ -51,7 +51,8 @@ void run_move_form(Suite& suite, const std::string& name, const Launch& launch) 
   std::vector<uint32_t> registers(kSets * kLanes * 4);
   for (uint32_t& word : memory) word = static_cast<uint32_t>(random.bits());
   for (uint32_t& word : registers) word = static_cast<uint32_t>(random.bits());
-  const DeviceArray<uint32_t> device_memory(memory), rows(make_rows(random)), device_registers(registers);
+  const DeviceArray<uint32_t> device_memory(memory), rows(make_rows(random)),
+      device_registers(registers);
   launch(device_memory.data(), rows.data(), device_registers.data());
   if (!finished(suite, name)) {
     return;
@@ -63,10 +64,11 @@ void run_move_form(Suite& suite, const std::string& name, const Launch& launch) 
   const size_t of_registers = results.values.size();
   for (const uint32_t word : device_memory.values()) results.values.push_back(word);
   results.inputs_of = [&](size_t i) {
-    return i < of_registers ? "set " + std::to_string(i / kLanes / 4) + " lane " + std::to_string(i / 4 % kLanes) +
-                                  " register " + std::to_string(i % 4)
-                            : "set " + std::to_string((i - of_registers) / kWords) + " word " +
-                                  std::to_string((i - of_registers) % kWords) + " of memory";
+    return i < of_registers
+               ? "set " + std::to_string(i / kLanes / 4) + " lane " +
+                     std::to_string(i / 4 % kLanes) + " register " + std::to_string(i % 4)
+               : "set " + std::to_string((i - of_registers) / kWords) + " word " +
+                     std::to_string((i - of_registers) % kWords) + " of memory";
   };
   suite.add(results);
 }
@@ -82,17 +84,17 @@ Launch launch_of(Body body) {
 
 #define REGISTERS(modifier) \
   modifier "r"(r[0]), modifier "r"(r[1]), modifier "r"(r[2]), modifier "r"(r[3])
-#define LOAD(op, list)                                                                             \
-  run_move_form(suite, op, launch_of([] __device__(uint32_t * r, uint32_t row) {                   \
-                  asm volatile(op " {" list "}, [%4];" : REGISTERS("+") : "r"(row) : "memory");    \
+#define LOAD(op, list)                                                                          \
+  run_move_form(suite, op, launch_of([] __device__(uint32_t* r, uint32_t row) {                 \
+                  asm volatile(op " {" list "}, [%4];" : REGISTERS("+") : "r"(row) : "memory"); \
                 }));
-#define STORE(op, list)                                                                            \
-  run_move_form(suite, op, launch_of([] __device__(uint32_t * r, uint32_t row) {                   \
-                  asm volatile(op " [%4], {" list "};" : REGISTERS("+") : "r"(row) : "memory");    \
+#define STORE(op, list)                                                                         \
+  run_move_form(suite, op, launch_of([] __device__(uint32_t* r, uint32_t row) {                 \
+                  asm volatile(op " [%4], {" list "};" : REGISTERS("+") : "r"(row) : "memory"); \
                 }));
-#define MOVE(op)                                                                                   \
-  run_move_form(suite, op, launch_of([] __device__(uint32_t * r, uint32_t) {                       \
-                  asm volatile(op " %0, %1;" : "=r"(r[1]) : "r"(r[0]));                            \
+#define MOVE(op)                                                            \
+  run_move_form(suite, op, launch_of([] __device__(uint32_t* r, uint32_t) { \
+                  asm volatile(op " %0, %1;" : "=r"(r[1]) : "r"(r[0]));     \
                 }));
 
 void moves(Suite& suite) {

@@ -22,7 +22,8 @@ int registers_of(Element element, int rows, int columns) {
 
 // A warp a set of operands; every register of a lane is beside the others.
 template <int kA, int kB, int kC, int kD, class Body>
-__global__ void run_mma(Body body, const uint32_t* a, const uint32_t* b, const uint32_t* c, uint32_t* d) {
+__global__ void run_mma(Body body, const uint32_t* a, const uint32_t* b, const uint32_t* c,
+                        uint32_t* d) {
   const size_t lane = size_t{blockIdx.x} * kLanes + threadIdx.x;
   uint32_t own_a[kA];
   uint32_t own_b[kB];
@@ -67,8 +68,10 @@ void put(std::vector<uint32_t>& registers, int of_lane, Place place, int bits, u
   }
 }
 
-uint64_t take(const std::vector<uint32_t>& registers, size_t base, int of_lane, Place place, int bits) {
-  const size_t word = base + static_cast<size_t>(place.lane) * static_cast<size_t>(of_lane) + static_cast<size_t>(place.bit / 32);
+uint64_t take(const std::vector<uint32_t>& registers, size_t base, int of_lane, Place place,
+              int bits) {
+  const size_t word = base + static_cast<size_t>(place.lane) * static_cast<size_t>(of_lane) +
+                      static_cast<size_t>(place.bit / 32);
   if (bits == 64) {
     return registers[word] | uint64_t{registers[word + 1]} << 32;
   }
@@ -84,7 +87,10 @@ struct Operands {
 Operands make_operands(const MmaForm& form, const OperandSet& set, Random& random) {
   Operands made = {random_matrix(form.a, form.m, form.k, set, set.spread, random),
                    random_matrix(form.b, form.k, form.n, set, set.spread, random),
-                   random_matrix(form.c, form.m, form.n, set, set.addend_spread, random), {}, {}, {}};
+                   random_matrix(form.c, form.m, form.n, set, set.addend_spread, random),
+                   {},
+                   {},
+                   {}};
   const int na = registers_of(form.a, form.m, form.k);
   const int nb = registers_of(form.b, form.k, form.n);
   const int nc = registers_of(form.c, form.m, form.n);
@@ -93,15 +99,18 @@ Operands make_operands(const MmaForm& form, const OperandSet& set, Random& rando
   made.c_registers.resize(static_cast<size_t>(kLanes * nc));
   for (int k = 0; k < form.k; ++k) {
     for (int row = 0; row < form.m; ++row) {
-      put(made.a_registers, na, place_of_factor(form.a, form.m, row, k), bits_of(form.a), made.a.at(row, k));
+      put(made.a_registers, na, place_of_factor(form.a, form.m, row, k), bits_of(form.a),
+          made.a.at(row, k));
     }
     for (int column = 0; column < form.n; ++column) {
-      put(made.b_registers, nb, place_of_factor(form.b, form.n, column, k), bits_of(form.b), made.b.at(k, column));
+      put(made.b_registers, nb, place_of_factor(form.b, form.n, column, k), bits_of(form.b),
+          made.b.at(k, column));
     }
   }
   for (int row = 0; row < form.m; ++row) {
     for (int column = 0; column < form.n; ++column) {
-      put(made.c_registers, nc, place_of_sum(form.c, row, column), bits_of(form.c), made.c.at(row, column));
+      put(made.c_registers, nc, place_of_sum(form.c, row, column), bits_of(form.c),
+          made.c.at(row, column));
     }
   }
   return made;
@@ -118,17 +127,21 @@ int64_t exact_sum(const MmaForm& form, const Operands& operands, int row, int co
   return sum;
 }
 
-using MmaLaunch = std::function<void(unsigned sets, const uint32_t* a, const uint32_t* b, const uint32_t* c, uint32_t* d)>;
+using MmaLaunch = std::function<void(unsigned sets, const uint32_t* a, const uint32_t* b,
+                                     const uint32_t* c, uint32_t* d)>;
 
-void check_exact(Suite& suite, const MmaForm& form, const Operands& operands, const std::vector<uint64_t>& values) {
+void check_exact(Suite& suite, const MmaForm& form, const Operands& operands,
+                 const std::vector<uint64_t>& values) {
   for (int row = 0; row < form.m; ++row) {
     for (int column = 0; column < form.n; ++column) {
       const uint64_t got = values[static_cast<size_t>(row * form.n + column)];
       const FloatFormat* format = format_of(form.d);
       const double value = format != nullptr ? to_double(*format, got) : static_cast<int32_t>(got);
       if (value != static_cast<double>(exact_sum(form, operands, row, column))) {
-        suite.fail(form.name, "the sum of integers at row " + std::to_string(row) + ", column " + std::to_string(column) +
-                                  " is " + std::to_string(value) + ", not " + std::to_string(exact_sum(form, operands, row, column)));
+        suite.fail(form.name, "the sum of integers at row " + std::to_string(row) + ", column " +
+                                  std::to_string(column) + " is " + std::to_string(value) +
+                                  ", not " +
+                                  std::to_string(exact_sum(form, operands, row, column)));
         return;
       }
     }
@@ -156,7 +169,8 @@ void run_mma_form(Suite& suite, const MmaForm& form, const MmaLaunch& launch) {
   const int nd = registers_of(form.d, form.m, form.n);
   const DeviceArray<uint32_t> device_a(a), device_b(b), device_c(c);
   const DeviceArray<uint32_t> device_d(operands.size() * kLanes * static_cast<size_t>(nd));
-  launch(static_cast<unsigned>(operands.size()), device_a.data(), device_b.data(), device_c.data(), device_d.data());
+  launch(static_cast<unsigned>(operands.size()), device_a.data(), device_b.data(), device_c.data(),
+         device_d.data());
   if (!finished(suite, form.name)) {
     return;
   }
@@ -168,7 +182,8 @@ void run_mma_form(Suite& suite, const MmaForm& form, const MmaLaunch& launch) {
   for (size_t s = 0; s < operands.size(); ++s) {
     for (int row = 0; row < form.m; ++row) {
       for (int column = 0; column < form.n; ++column) {
-        results.values.push_back(take(d, s * kLanes * static_cast<size_t>(nd), nd, place_of_sum(form.d, row, column), bits_of(form.d)));
+        results.values.push_back(take(d, s * kLanes * static_cast<size_t>(nd), nd,
+                                      place_of_sum(form.d, row, column), bits_of(form.d)));
       }
     }
   }
@@ -177,7 +192,8 @@ void run_mma_form(Suite& suite, const MmaForm& form, const MmaLaunch& launch) {
     const auto row = static_cast<int>(i % elements) / form.n;
     const auto column = static_cast<int>(i % elements) % form.n;
     return "(" + names[s] + ") " +
-           describe_sum(operands[s].a, operands[s].b, hex(operands[s].c.at(row, column), bits_of(form.c)), row, column);
+           describe_sum(operands[s].a, operands[s].b,
+                        hex(operands[s].c.at(row, column), bits_of(form.c)), row, column);
   };
   check_exact(suite, form, operands[0], results.values);
   suite.add(results);
@@ -198,19 +214,21 @@ void run_mma_form(Suite& suite, const MmaForm& form, const MmaLaunch& launch) {
 #define R_4_2_1_4 "{%0, %1, %2, %3}, {%4, %5}, {%6}, {%7, %8, %9, %10};"
 #define R_4_4_2_4 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %11, %12, %13};"
 
-#define MMA(M, N, K, modifiers, types, suffix, EA, EB, EC, ED, NA, NB, NC, ND, bit_op)                      \
-  {                                                                                                         \
-    const auto body = [] __device__(const uint32_t* a, const uint32_t* b, const uint32_t* c, uint32_t* d) { \
-      asm volatile("mma.sync.aligned.m" #M "n" #N "k" #K ".row.col" modifiers "." types suffix " "          \
-                   R_##ND##_##NA##_##NB##_##NC                                                              \
-                   : OUT##ND(d)                                                                             \
-                   : IN##NA(a), IN##NB(b), IN##NC(c));                                                      \
-    };                                                                                                      \
-    run_mma_form(suite,                                                                                     \
-                 {"mma.m" #M "n" #N "k" #K modifiers "." types suffix, M, N, K, Element::EA, Element::EB,   \
-                  Element::EC, Element::ED, BitOp::bit_op},                                                 \
-                 [body](unsigned sets, const uint32_t* a, const uint32_t* b, const uint32_t* c,             \
-                        uint32_t* d) { run_mma<NA, NB, NC, ND><<<sets, kLanes>>>(body, a, b, c, d); });     \
+#define MMA(M, N, K, modifiers, types, suffix, EA, EB, EC, ED, NA, NB, NC, ND, bit_op)           \
+  {                                                                                              \
+    const auto body = [] __device__(const uint32_t* a, const uint32_t* b, const uint32_t* c,     \
+                                    uint32_t* d) {                                               \
+      asm volatile("mma.sync.aligned.m" #M "n" #N "k" #K ".row.col" modifiers "." types suffix   \
+                   " " R_##ND##_##NA##_##NB##_##NC                                               \
+                   : OUT##ND(d)                                                                  \
+                   : IN##NA(a), IN##NB(b), IN##NC(c));                                           \
+    };                                                                                           \
+    run_mma_form(                                                                                \
+        suite,                                                                                   \
+        {"mma.m" #M "n" #N "k" #K modifiers "." types suffix, M, N, K, Element::EA, Element::EB, \
+         Element::EC, Element::ED, BitOp::bit_op},                                               \
+        [body](unsigned sets, const uint32_t* a, const uint32_t* b, const uint32_t* c,           \
+               uint32_t* d) { run_mma<NA, NB, NC, ND><<<sets, kLanes>>>(body, a, b, c, d); });   \
   }
 
 void half_factors(Suite& suite) {
@@ -225,39 +243,42 @@ void half_factors(Suite& suite) {
 }
 
 void fp8_factors(Suite& suite) {
-#define FORMS(A, EA, B, EB)                                                                            \
-  MMA(16, 8, 16, "", "f32." A "." B ".f32", "", EA, EB, kF32, kF32, 2, 1, 4, 4, kNone)                 \
-  MMA(16, 8, 32, "", "f32." A "." B ".f32", "", EA, EB, kF32, kF32, 4, 2, 4, 4, kNone)                 \
-  MMA(16, 8, 16, "", "f16." A "." B ".f16", "", EA, EB, kF16, kF16, 2, 1, 2, 2, kNone)                 \
+#define FORMS(A, EA, B, EB)                                                            \
+  MMA(16, 8, 16, "", "f32." A "." B ".f32", "", EA, EB, kF32, kF32, 2, 1, 4, 4, kNone) \
+  MMA(16, 8, 32, "", "f32." A "." B ".f32", "", EA, EB, kF32, kF32, 4, 2, 4, 4, kNone) \
+  MMA(16, 8, 16, "", "f16." A "." B ".f16", "", EA, EB, kF16, kF16, 2, 1, 2, 2, kNone) \
   MMA(16, 8, 32, "", "f16." A "." B ".f16", "", EA, EB, kF16, kF16, 4, 2, 2, 2, kNone)
-  FORMS("e4m3", kE4m3, "e4m3", kE4m3) FORMS("e4m3", kE4m3, "e5m2", kE5m2)
-  FORMS("e5m2", kE5m2, "e4m3", kE4m3) FORMS("e5m2", kE5m2, "e5m2", kE5m2)
+  FORMS("e4m3", kE4m3, "e4m3", kE4m3)
+  FORMS("e4m3", kE4m3, "e5m2", kE5m2) FORMS("e5m2", kE5m2, "e4m3", kE4m3)
+      FORMS("e5m2", kE5m2, "e5m2", kE5m2)
 #undef FORMS
 }
 
 void integer_factors(Suite& suite) {
-#define EIGHT(sat, A, EA, B, EB)                                                                       \
-  MMA(8, 8, 16, sat, "s32." A "." B ".s32", "", EA, EB, kS32, kS32, 1, 1, 2, 2, kNone)                 \
-  MMA(16, 8, 16, sat, "s32." A "." B ".s32", "", EA, EB, kS32, kS32, 2, 1, 4, 4, kNone)                \
+#define EIGHT(sat, A, EA, B, EB)                                                        \
+  MMA(8, 8, 16, sat, "s32." A "." B ".s32", "", EA, EB, kS32, kS32, 1, 1, 2, 2, kNone)  \
+  MMA(16, 8, 16, sat, "s32." A "." B ".s32", "", EA, EB, kS32, kS32, 2, 1, 4, 4, kNone) \
   MMA(16, 8, 32, sat, "s32." A "." B ".s32", "", EA, EB, kS32, kS32, 4, 2, 4, 4, kNone)
-#define FOUR(sat, A, EA, B, EB)                                                                        \
-  MMA(8, 8, 32, sat, "s32." A "." B ".s32", "", EA, EB, kS32, kS32, 1, 1, 2, 2, kNone)                 \
-  MMA(16, 8, 32, sat, "s32." A "." B ".s32", "", EA, EB, kS32, kS32, 2, 1, 4, 4, kNone)                \
+#define FOUR(sat, A, EA, B, EB)                                                         \
+  MMA(8, 8, 32, sat, "s32." A "." B ".s32", "", EA, EB, kS32, kS32, 1, 1, 2, 2, kNone)  \
+  MMA(16, 8, 32, sat, "s32." A "." B ".s32", "", EA, EB, kS32, kS32, 2, 1, 4, 4, kNone) \
   MMA(16, 8, 64, sat, "s32." A "." B ".s32", "", EA, EB, kS32, kS32, 4, 2, 4, 4, kNone)
-#define FORMS(sat)                                                                                     \
-  EIGHT(sat, "s8", kS8, "s8", kS8) EIGHT(sat, "s8", kS8, "u8", kU8)                                    \
-  EIGHT(sat, "u8", kU8, "s8", kS8) EIGHT(sat, "u8", kU8, "u8", kU8)                                    \
-  FOUR(sat, "s4", kS4, "s4", kS4) FOUR(sat, "s4", kS4, "u4", kU4)                                      \
-  FOUR(sat, "u4", kU4, "s4", kS4) FOUR(sat, "u4", kU4, "u4", kU4)
-  FORMS("") FORMS(".satfinite")
+#define FORMS(sat)                                                        \
+  EIGHT(sat, "s8", kS8, "s8", kS8)                                        \
+  EIGHT(sat, "s8", kS8, "u8", kU8) EIGHT(sat, "u8", kU8, "s8", kS8)       \
+      EIGHT(sat, "u8", kU8, "u8", kU8) FOUR(sat, "s4", kS4, "s4", kS4)    \
+          FOUR(sat, "s4", kS4, "u4", kU4) FOUR(sat, "u4", kU4, "s4", kS4) \
+              FOUR(sat, "u4", kU4, "u4", kU4)
+  FORMS("")
+  FORMS(".satfinite")
 #undef FORMS
 #undef FOUR
 #undef EIGHT
-#define FORMS(op, bit_op)                                                                              \
-  MMA(8, 8, 128, "", "s32.b1.b1.s32", op, kB1, kB1, kS32, kS32, 1, 1, 2, 2, bit_op)                    \
-  MMA(16, 8, 128, "", "s32.b1.b1.s32", op, kB1, kB1, kS32, kS32, 2, 1, 4, 4, bit_op)                   \
+#define FORMS(op, bit_op)                                                            \
+  MMA(8, 8, 128, "", "s32.b1.b1.s32", op, kB1, kB1, kS32, kS32, 1, 1, 2, 2, bit_op)  \
+  MMA(16, 8, 128, "", "s32.b1.b1.s32", op, kB1, kB1, kS32, kS32, 2, 1, 4, 4, bit_op) \
   MMA(16, 8, 256, "", "s32.b1.b1.s32", op, kB1, kB1, kS32, kS32, 4, 2, 4, 4, bit_op)
-  FORMS(".and.popc", kAnd) FORMS(".xor.popc", kXor)
+      FORMS(".and.popc", kAnd) FORMS(".xor.popc", kXor)
 #undef FORMS
 }
 
@@ -270,35 +291,38 @@ void integer_factors(Suite& suite) {
 #define OUT_D(v, i) "=d"(v[i])
 #define OUT_D2(v) OUT_D(v, 0), OUT_D(v, 1)
 #define OUT_D4(v) OUT_D2(v), OUT_D(v, 2), OUT_D(v, 3)
-#define R_4_8_4_4 \
-  "{%0, %1, %2, %3}, {%4, %5, %6, %7, %8, %9, %10, %11}, {%12, %13, %14, %15}, {%16, %17, %18, %19};"
+#define R_4_8_4_4                                                                                \
+  "{%0, %1, %2, %3}, {%4, %5, %6, %7, %8, %9, %10, %11}, {%12, %13, %14, %15}, {%16, %17, %18, " \
+  "%19};"
 
-#define MMA_F64(M, K, rounding, NA, NB, NC)                                                                 \
-  {                                                                                                         \
-    const auto body = [] __device__(const uint32_t* a, const uint32_t* b, const uint32_t* c, uint32_t* d) { \
-      double da[NA], db[NB], dc[NC], dd[NC];                                                                \
-      memcpy(da, a, sizeof da);                                                                             \
-      memcpy(db, b, sizeof db);                                                                             \
-      memcpy(dc, c, sizeof dc);                                                                             \
-      asm volatile("mma.sync.aligned.m" #M "n8k" #K ".row.col.f64.f64.f64.f64" rounding " "                 \
-                   R_##NC##_##NA##_##NB##_##NC                                                              \
-                   : OUT_D##NC(dd)                                                                          \
-                   : IN_D##NA(da), IN_D##NB(db), IN_D##NC(dc));                                             \
-      memcpy(d, dd, sizeof dd);                                                                             \
-    };                                                                                                      \
-    run_mma_form(suite,                                                                                     \
-                 {"mma.m" #M "n8k" #K ".f64.f64.f64.f64" rounding, M, 8, K, Element::kF64, Element::kF64,   \
-                  Element::kF64, Element::kF64},                                                            \
-                 [body](unsigned sets, const uint32_t* a, const uint32_t* b, const uint32_t* c,             \
-                        uint32_t* d) {                                                                      \
-                   run_mma<2 * NA, 2 * NB, 2 * NC, 2 * NC><<<sets, kLanes>>>(body, a, b, c, d);             \
-                 });                                                                                        \
+#define MMA_F64(M, K, rounding, NA, NB, NC)                                                     \
+  {                                                                                             \
+    const auto body = [] __device__(const uint32_t* a, const uint32_t* b, const uint32_t* c,    \
+                                    uint32_t* d) {                                              \
+      double da[NA], db[NB], dc[NC], dd[NC];                                                    \
+      memcpy(da, a, sizeof da);                                                                 \
+      memcpy(db, b, sizeof db);                                                                 \
+      memcpy(dc, c, sizeof dc);                                                                 \
+      asm volatile("mma.sync.aligned.m" #M "n8k" #K ".row.col.f64.f64.f64.f64" rounding         \
+                   " " R_##NC##_##NA##_##NB##_##NC                                              \
+                   : OUT_D##NC(dd)                                                              \
+                   : IN_D##NA(da), IN_D##NB(db), IN_D##NC(dc));                                 \
+      memcpy(d, dd, sizeof dd);                                                                 \
+    };                                                                                          \
+    run_mma_form(suite,                                                                         \
+                 {"mma.m" #M "n8k" #K ".f64.f64.f64.f64" rounding, M, 8, K, Element::kF64,      \
+                  Element::kF64, Element::kF64, Element::kF64},                                 \
+                 [body](unsigned sets, const uint32_t* a, const uint32_t* b, const uint32_t* c, \
+                        uint32_t* d) {                                                          \
+                   run_mma<2 * NA, 2 * NB, 2 * NC, 2 * NC><<<sets, kLanes>>>(body, a, b, c, d); \
+                 });                                                                            \
   }
 
 void f64_factors(Suite& suite) {
-#define FORMS(rounding)                                                                      \
-  MMA_F64(8, 4, rounding, 1, 1, 2) MMA_F64(16, 4, rounding, 2, 1, 4)                         \
-  MMA_F64(16, 8, rounding, 4, 2, 4) MMA_F64(16, 16, rounding, 8, 4, 4)
+#define FORMS(rounding)                                               \
+  MMA_F64(8, 4, rounding, 1, 1, 2)                                    \
+  MMA_F64(16, 4, rounding, 2, 1, 4) MMA_F64(16, 8, rounding, 4, 2, 4) \
+      MMA_F64(16, 16, rounding, 8, 4, 4)
   FORMS("") FORMS(".rn") FORMS(".rz") FORMS(".rm") FORMS(".rp")
 #undef FORMS
 }
@@ -307,7 +331,8 @@ namespace {
 
 // m8n8k4: four products of quads of lanes at a time; A and B are 4 f16 of a lane, C and D 8 of one.
 // What is compared is every lane's registers, as the shape's places are not those of the others.
-void run_quads(Suite& suite, const std::string& name, Element c_element, Element d_element, const MmaLaunch& launch) {
+void run_quads(Suite& suite, const std::string& name, Element c_element, Element d_element,
+               const MmaLaunch& launch) {
   if (!suite.wants(name)) {
     return;
   }
@@ -316,7 +341,8 @@ void run_quads(Suite& suite, const std::string& name, Element c_element, Element
   std::vector<std::string> names;
   for (const OperandSet& set : operand_sets()) {
     names.push_back(set.name);
-    const auto words_of = [&](Element element, int words, int spread, std::vector<uint32_t>& registers) {
+    const auto words_of = [&](Element element, int words, int spread,
+                              std::vector<uint32_t>& registers) {
       for (int i = 0; i < kLanes * words; ++i) {
         uint64_t word = element_value(element, set, spread, random);
         if (element == Element::kF16) {
@@ -332,7 +358,8 @@ void run_quads(Suite& suite, const std::string& name, Element c_element, Element
   const size_t sets = names.size();
   const size_t nd = d_element == Element::kF16 ? 4 : 8;
   const DeviceArray<uint32_t> device_a(a), device_b(b), device_c(c), device_d(sets * kLanes * nd);
-  launch(static_cast<unsigned>(sets), device_a.data(), device_b.data(), device_c.data(), device_d.data());
+  launch(static_cast<unsigned>(sets), device_a.data(), device_b.data(), device_c.data(),
+         device_d.data());
   if (!finished(suite, name)) {
     return;
   }
@@ -342,7 +369,8 @@ void run_quads(Suite& suite, const std::string& name, Element c_element, Element
     results.values.push_back(word);
   }
   results.inputs_of = [&](size_t i) {
-    return "(" + names[i / nd / kLanes] + ") lane " + std::to_string(i / nd % kLanes) + " register " + std::to_string(i % nd);
+    return "(" + names[i / nd / kLanes] + ") lane " + std::to_string(i / nd % kLanes) +
+           " register " + std::to_string(i % nd);
   };
   suite.add(results);
 }
@@ -353,26 +381,27 @@ void run_quads(Suite& suite, const std::string& name, Element c_element, Element
 #define OUT8(v) OUT4(v), "=r"(v[4]), "=r"(v[5]), "=r"(v[6]), "=r"(v[7])
 #define R_4_2_2_4 "{%0, %1, %2, %3}, {%4, %5}, {%6, %7}, {%8, %9, %10, %11};"
 #define R_8_2_2_4 "{%0, %1, %2, %3, %4, %5, %6, %7}, {%8, %9}, {%10, %11}, {%12, %13, %14, %15};"
-#define R_8_2_2_8 \
-  "{%0, %1, %2, %3, %4, %5, %6, %7}, {%8, %9}, {%10, %11}, {%12, %13, %14, %15, %16, %17, %18, %19};"
+#define R_8_2_2_8                                                                                \
+  "{%0, %1, %2, %3, %4, %5, %6, %7}, {%8, %9}, {%10, %11}, {%12, %13, %14, %15, %16, %17, %18, " \
+  "%19};"
 
-#define QUADS(layouts, D, ED, ND, C, EC, NC)                                                                \
-  {                                                                                                         \
-    const auto body = [] __device__(const uint32_t* a, const uint32_t* b, const uint32_t* c, uint32_t* d) { \
-      asm volatile("mma.sync.aligned.m8n8k4." layouts "." D ".f16.f16." C " " R_##ND##_2_2_##NC             \
-                   : OUT##ND(d)                                                                             \
-                   : IN2(a), IN2(b), IN##NC(c));                                                            \
-    };                                                                                                      \
-    run_quads(suite, "mma.m8n8k4." layouts "." D ".f16.f16." C, Element::EC, Element::ED,                   \
-              [body](unsigned sets, const uint32_t* a, const uint32_t* b, const uint32_t* c, uint32_t* d) { \
-                run_mma<2, 2, NC, ND><<<sets, kLanes>>>(body, a, b, c, d);                                  \
-              });                                                                                           \
+#define QUADS(layouts, D, ED, ND, C, EC, NC)                                                       \
+  {                                                                                                \
+    const auto body = [] __device__(const uint32_t* a, const uint32_t* b, const uint32_t* c,       \
+                                    uint32_t* d) {                                                 \
+      asm volatile("mma.sync.aligned.m8n8k4." layouts "." D ".f16.f16." C " " R_##ND##_2_2_##NC    \
+                   : OUT##ND(d)                                                                    \
+                   : IN2(a), IN2(b), IN##NC(c));                                                   \
+    };                                                                                             \
+    run_quads(suite, "mma.m8n8k4." layouts "." D ".f16.f16." C, Element::EC, Element::ED,          \
+              [body](unsigned sets, const uint32_t* a, const uint32_t* b, const uint32_t* c,       \
+                     uint32_t* d) { run_mma<2, 2, NC, ND><<<sets, kLanes>>>(body, a, b, c, d); }); \
   }
 
 void quads(Suite& suite) {
-#define FORMS(layouts)                                                                                \
-  QUADS(layouts, "f16", kF16, 4, "f16", kF16, 4) QUADS(layouts, "f32", kF32, 8, "f32", kF32, 8)       \
-  QUADS(layouts, "f32", kF32, 8, "f16", kF16, 4)
+#define FORMS(layouts)                           \
+  QUADS(layouts, "f16", kF16, 4, "f16", kF16, 4) \
+  QUADS(layouts, "f32", kF32, 8, "f32", kF32, 8) QUADS(layouts, "f32", kF32, 8, "f16", kF16, 4)
   FORMS("row.row") FORMS("row.col") FORMS("col.row") FORMS("col.col")
 #undef FORMS
 }

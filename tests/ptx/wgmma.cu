@@ -8,8 +8,8 @@
 namespace mpfa::ptx_test {
 namespace {
 
-constexpr int kThreads = 128;  // a warpgroup
-constexpr int kRows = 64;      // m of every shape
+constexpr int kThreads = 128;   // a warpgroup
+constexpr int kRows = 64;       // m of every shape
 constexpr int kStepBytes = 32;  // of k in an instruction
 constexpr size_t kImageBytes = 56 * 1024;
 constexpr size_t kImageOfB = 16 * 1024;
@@ -35,8 +35,8 @@ struct WgmmaCase {
 // A block a case: its image goes to shared memory as it is.
 template <int kSums, class Body>
 __global__ void __launch_bounds__(kThreads)
-    run_wgmma(Body body, const WgmmaCase* cases, const uint4* images, const uint32_t* a_registers, const uint32_t* c,
-              uint32_t* d) {
+    run_wgmma(Body body, const WgmmaCase* cases, const uint4* images, const uint32_t* a_registers,
+              const uint32_t* c, uint32_t* d) {
   extern __shared__ uint4 dynamic[];
   // Swizzled layouts repeat every 1024 bytes of an address.
   const auto start = static_cast<uint32_t>(__cvta_generic_to_shared(dynamic));
@@ -73,7 +73,9 @@ __global__ void __launch_bounds__(kThreads)
 
 enum class Swizzle { kNone, k32, k64, k128 };
 
-int width_of(Swizzle swizzle) { return swizzle == Swizzle::kNone ? 16 : 16 << static_cast<int>(swizzle); }
+int width_of(Swizzle swizzle) {
+  return swizzle == Swizzle::kNone ? 16 : 16 << static_cast<int>(swizzle);
+}
 
 // The descriptor's field (PTX ISA, Matrix Descriptor Format).
 uint64_t layout_type(Swizzle swizzle) {
@@ -111,8 +113,8 @@ struct Layout {
   }
 
   uint64_t descriptor(size_t start) const {
-    return start >> 4 | static_cast<uint64_t>(leading / 16) << 16 | static_cast<uint64_t>(stride / 16) << 32 |
-           layout_type(swizzle) << 62;
+    return start >> 4 | static_cast<uint64_t>(leading / 16) << 16 |
+           static_cast<uint64_t>(stride / 16) << 32 | layout_type(swizzle) << 62;
   }
 };
 
@@ -142,12 +144,13 @@ Layout make_layout(Swizzle swizzle, bool outer_major, int outer, bool other_orde
   return layout;
 }
 
-void put(std::vector<uint8_t>& image, size_t start, const Layout& layout, int step, int outer, int k, int bits,
-         uint64_t value) {
+void put(std::vector<uint8_t>& image, size_t start, const Layout& layout, int step, int outer,
+         int k, int bits, uint64_t value) {
   const int at = layout.swizzled(step * layout.step + layout.byte_of(outer, k, bits));
   for (int byte = 0; byte < (bits + 7) / 8; ++byte) {
     const int bit = bits < 8 ? k * bits % 8 : 0;
-    image[start + static_cast<size_t>(at + byte)] |= static_cast<uint8_t>(value >> (8 * byte) << bit);
+    image[start + static_cast<size_t>(at + byte)] |=
+        static_cast<uint8_t>(value >> (8 * byte) << bit);
   }
 }
 
@@ -161,7 +164,8 @@ struct Place {
 Place place_of_a(Element element, int row, int k) {
   const int in_word = 32 / bits_of(element);
   const int word = k / (4 * in_word) * 2 + row / 8 % 2;
-  return {row / 16 * 32 + row % 8 * 4 + k / in_word % 4, word * 32 + k % in_word * bits_of(element)};
+  return {row / 16 * 32 + row % 8 * 4 + k / in_word % 4,
+          word * 32 + k % in_word * bits_of(element)};
 }
 
 Place place_of_sum(Element element, int row, int column) {
@@ -186,8 +190,8 @@ struct CaseData {
 
 int sums_of(const WgmmaForm& form) { return kRows * form.n * bits_of(form.d) / 32 / kThreads; }
 
-void lay_out(const WgmmaForm& form, const Operands& operands, const Layout& a_layout, const Layout& b_layout,
-             CaseData& data) {
+void lay_out(const WgmmaForm& form, const Operands& operands, const Layout& a_layout,
+             const Layout& b_layout, CaseData& data) {
   const size_t index = data.cases.size();
   std::vector<uint8_t> image(kImageBytes);
   data.a_registers.resize((index + 1) * kThreads * 8);
@@ -197,26 +201,33 @@ void lay_out(const WgmmaForm& form, const Operands& operands, const Layout& a_la
     for (int row = 0; row < kRows; ++row) {
       const uint64_t value = operands.a.at(row, k);
       const Place place = place_of_a(form.a, row, k % form.k);
-      const size_t word = (index * kThreads + static_cast<size_t>(place.thread)) * 8 + static_cast<size_t>(step * 4 + place.bit / 32);
+      const size_t word = (index * kThreads + static_cast<size_t>(place.thread)) * 8 +
+                          static_cast<size_t>(step * 4 + place.bit / 32);
       data.a_registers[word] |= static_cast<uint32_t>(value << (place.bit % 32));
       if (!form.a_in_registers) {
         put(image, 0, a_layout, step, row, k % form.k, bits_of(form.a), value);
       }
     }
     for (int column = 0; column < form.n; ++column) {
-      put(image, kImageOfB, b_layout, step, column, k % form.k, bits_of(form.b), operands.b.at(k, column));
+      put(image, kImageOfB, b_layout, step, column, k % form.k, bits_of(form.b),
+          operands.b.at(k, column));
     }
   }
   for (int row = 0; row < kRows; ++row) {
     for (int column = 0; column < form.n; ++column) {
       const Place place = place_of_sum(form.d, row, column);
-      const size_t word = (index * kThreads + static_cast<size_t>(place.thread)) * static_cast<size_t>(sums_of(form)) + static_cast<size_t>(place.bit / 32);
-      data.c_registers[word] |= static_cast<uint32_t>(operands.c.at(row, column) << (place.bit % 32));
+      const size_t word = (index * kThreads + static_cast<size_t>(place.thread)) *
+                              static_cast<size_t>(sums_of(form)) +
+                          static_cast<size_t>(place.bit / 32);
+      data.c_registers[word] |=
+          static_cast<uint32_t>(operands.c.at(row, column) << (place.bit % 32));
     }
   }
   data.images.insert(data.images.end(), image.begin(), image.end());
-  data.cases.push_back({a_layout.descriptor(0), b_layout.descriptor(kImageOfB), static_cast<uint64_t>(a_layout.step / 16),
-                        static_cast<uint64_t>(b_layout.step / 16), operands.steps, operands.scale_d ? 1 : 0});
+  data.cases.push_back({a_layout.descriptor(0), b_layout.descriptor(kImageOfB),
+                        static_cast<uint64_t>(a_layout.step / 16),
+                        static_cast<uint64_t>(b_layout.step / 16), operands.steps,
+                        operands.scale_d ? 1 : 0});
 }
 
 // Every set of operands twice, the integers in every swizzle.
@@ -233,11 +244,12 @@ std::vector<Operands> make_cases(const WgmmaForm& form, CaseData& data) {
     const int steps = i % 3 == 1 ? 2 : 1;
     const Layout a_layout = make_layout(a_swizzle, form.a_outer_major, kRows, other_order, random);
     const Layout b_layout = make_layout(b_swizzle, form.b_outer_major, form.n, other_order, random);
-    all.push_back({std::string(set.name) + ", swizzle of A " + kNames[i % 4] + ", of B " + kNames[(i + i / 4) % 4] +
-                       (steps == 2 ? ", two steps" : ""),
+    all.push_back({std::string(set.name) + ", swizzle of A " + kNames[i % 4] + ", of B " +
+                       kNames[(i + i / 4) % 4] + (steps == 2 ? ", two steps" : ""),
                    random_matrix(form.a, kRows, form.k * steps, set, set.spread, random),
                    random_matrix(form.b, form.k * steps, form.n, set, set.spread, random),
-                   random_matrix(form.d, kRows, form.n, set, set.addend_spread, random), steps, i % 5 != 3});
+                   random_matrix(form.d, kRows, form.n, set, set.addend_spread, random), steps,
+                   i % 5 != 3});
     lay_out(form, all.back(), a_layout, b_layout, data);
   }
   return all;
@@ -248,18 +260,23 @@ std::vector<Operands> make_cases(const WgmmaForm& form, CaseData& data) {
 int64_t exact_sum(const WgmmaForm& form, const Operands& operands, int row, int column) {
   int64_t sum = operands.scale_d ? integer_value(form.d, operands.c.at(row, column)) : 0;
   for (int k = 0; k < operands.a.columns; ++k) {
-    sum += form.sign * integer_value(form.a, operands.a.at(row, k)) * integer_value(form.b, operands.b.at(k, column));
+    sum += form.sign * integer_value(form.a, operands.a.at(row, k)) *
+           integer_value(form.b, operands.b.at(k, column));
   }
   return sum;
 }
 
-uint64_t sum_in(const WgmmaForm& form, const std::vector<uint32_t>& d, size_t index, int row, int column) {
+uint64_t sum_in(const WgmmaForm& form, const std::vector<uint32_t>& d, size_t index, int row,
+                int column) {
   const Place place = place_of_sum(form.d, row, column);
-  const size_t word = (index * kThreads + static_cast<size_t>(place.thread)) * static_cast<size_t>(sums_of(form)) + static_cast<size_t>(place.bit / 32);
+  const size_t word =
+      (index * kThreads + static_cast<size_t>(place.thread)) * static_cast<size_t>(sums_of(form)) +
+      static_cast<size_t>(place.bit / 32);
   return d[word] >> (place.bit % 32) & ((uint64_t{1} << bits_of(form.d)) - 1);
 }
 
-void check_exact(Suite& suite, const WgmmaForm& form, const Operands& operands, const std::vector<uint32_t>& d, size_t index) {
+void check_exact(Suite& suite, const WgmmaForm& form, const Operands& operands,
+                 const std::vector<uint32_t>& d, size_t index) {
   for (int row = 0; row < kRows; ++row) {
     for (int column = 0; column < form.n; ++column) {
       const uint64_t got = sum_in(form, d, index, row, column);
@@ -267,8 +284,10 @@ void check_exact(Suite& suite, const WgmmaForm& form, const Operands& operands, 
       const double value = format != nullptr ? to_double(*format, got) : static_cast<int32_t>(got);
       const int64_t exact = exact_sum(form, operands, row, column);
       if (value != static_cast<double>(exact)) {
-        suite.fail(form.name, "(" + operands.name + ") the sum of integers at row " + std::to_string(row) + ", column " +
-                                  std::to_string(column) + " is " + std::to_string(value) + ", not " + std::to_string(exact));
+        suite.fail(form.name, "(" + operands.name + ") the sum of integers at row " +
+                                  std::to_string(row) + ", column " + std::to_string(column) +
+                                  " is " + std::to_string(value) + ", not " +
+                                  std::to_string(exact));
         return;
       }
     }
@@ -289,8 +308,9 @@ TileElement tile_element(const WgmmaForm& form, size_t i) {
           tile % tiles_across * 8 + in_case % 8};
 }
 
-using WgmmaLaunch = std::function<void(unsigned blocks, size_t shared_bytes, const WgmmaCase* cases, const uint4* images,
-                                       const uint32_t* a_registers, const uint32_t* c, uint32_t* d)>;
+using WgmmaLaunch = std::function<void(unsigned blocks, size_t shared_bytes, const WgmmaCase* cases,
+                                       const uint4* images, const uint32_t* a_registers,
+                                       const uint32_t* c, uint32_t* d)>;
 
 void run_wgmma_form(Suite& suite, const WgmmaForm& form, const WgmmaLaunch& launch) {
   if (!suite.wants(form.name)) {
@@ -302,8 +322,9 @@ void run_wgmma_form(Suite& suite, const WgmmaForm& form, const WgmmaLaunch& laun
   const DeviceArray<uint8_t> images(data.images);
   const DeviceArray<uint32_t> a_registers(data.a_registers), c(data.c_registers);
   const DeviceArray<uint32_t> device_d(data.c_registers.size());
-  launch(static_cast<unsigned>(operands.size()), kImageBytes + 1024, cases.data(), reinterpret_cast<const uint4*>(images.data()),
-         a_registers.data(), c.data(), device_d.data());
+  launch(static_cast<unsigned>(operands.size()), kImageBytes + 1024, cases.data(),
+         reinterpret_cast<const uint4*>(images.data()), a_registers.data(), c.data(),
+         device_d.data());
   if (!finished(suite, form.name)) {
     return;
   }
@@ -320,7 +341,8 @@ void run_wgmma_form(Suite& suite, const WgmmaForm& form, const WgmmaLaunch& laun
   results.inputs_of = [&](size_t i) {
     const TileElement at = tile_element(form, i);
     const Operands& own = operands[at.index];
-    const std::string addend = own.scale_d ? hex(own.c.at(at.row, at.column), bits_of(form.d)) : "none";
+    const std::string addend =
+        own.scale_d ? hex(own.c.at(at.row, at.column), bits_of(form.d)) : "none";
     return "(" + own.name + ") " + describe_sum(own.a, own.b, addend, at.row, at.column);
   };
   for (size_t i = 0; i < operands.size(); ++i) {
@@ -334,10 +356,11 @@ void run_wgmma_form(Suite& suite, const WgmmaForm& form, const WgmmaLaunch& laun
 // Allows the kernel the memory and starts it.
 template <int kSums, class Body>
 WgmmaLaunch launch_of(Body body) {
-  return [body](unsigned blocks, size_t shared_bytes, const WgmmaCase* cases, const uint4* images, const uint32_t* a_registers,
-                const uint32_t* c, uint32_t* d) {
+  return [body](unsigned blocks, size_t shared_bytes, const WgmmaCase* cases, const uint4* images,
+                const uint32_t* a_registers, const uint32_t* c, uint32_t* d) {
     const auto kernel = run_wgmma<kSums, Body>;
-    cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes));
+    cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                         static_cast<int>(shared_bytes));
     kernel<<<blocks, kThreads, shared_bytes>>>(body, cases, images, a_registers, c, d);
   };
 }
@@ -345,30 +368,33 @@ WgmmaLaunch launch_of(Body body) {
 }  // namespace
 
 // `types` after the shape, `immediates` after scale-d. A from shared memory (SS) or registers (RS).
-#define WGMMA_SS(N, K, SUMS, types, immediates, EA, EB, ED, a_outer_major, b_outer_major, sign)                  \
-  run_wgmma_form(                                                                                                \
-      suite,                                                                                                     \
-      {"wgmma.m64n" #N "k" #K "." types immediates " A shared", N, K, Element::EA, Element::EB, Element::ED,     \
-       false, a_outer_major, b_outer_major, sign},                                                               \
-      launch_of<SUMS>([] __device__(uint32_t * d, const uint32_t*, uint64_t a, uint64_t b, int scale_d) {        \
-        asm volatile("{ .reg .pred p; setp.ne.b32 p, " WGMMA_AFTER_##SUMS##_2                                    \
-                     ", 0; wgmma.mma_async.sync.aligned.m64n" #N "k" #K "." types " {" WGMMA_LIST_##SUMS "}, "   \
-                     WGMMA_AFTER_##SUMS##_0 ", " WGMMA_AFTER_##SUMS##_1 ", p" immediates "; }"                   \
-                     : WGMMA_SUMS_##SUMS(d)                                                                      \
-                     : "l"(a), "l"(b), "r"(scale_d));                                                            \
-      }));
-#define WGMMA_RS(N, K, SUMS, types, immediates, EA, EB, ED, b_outer_major, sign)                                 \
-  run_wgmma_form(                                                                                                \
-      suite,                                                                                                     \
-      {"wgmma.m64n" #N "k" #K "." types immediates " A registers", N, K, Element::EA, Element::EB, Element::ED,  \
-       true, false, b_outer_major, sign},                                                                        \
-      launch_of<SUMS>([] __device__(uint32_t * d, const uint32_t* a, uint64_t, uint64_t b, int scale_d) {        \
-        asm volatile("{ .reg .pred p; setp.ne.b32 p, " WGMMA_AFTER_##SUMS##_5                                    \
-                     ", 0; wgmma.mma_async.sync.aligned.m64n" #N "k" #K "." types " {" WGMMA_LIST_##SUMS         \
-                     "}, {" WGMMA_AFTER_##SUMS##_0 ", " WGMMA_AFTER_##SUMS##_1 ", " WGMMA_AFTER_##SUMS##_2 ", "  \
-                     WGMMA_AFTER_##SUMS##_3 "}, " WGMMA_AFTER_##SUMS##_4 ", p" immediates "; }"                  \
-                     : WGMMA_SUMS_##SUMS(d)                                                                      \
-                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(scale_d));                        \
+#define WGMMA_SS(N, K, SUMS, types, immediates, EA, EB, ED, a_outer_major, b_outer_major, sign) \
+  run_wgmma_form(suite,                                                                         \
+                 {"wgmma.m64n" #N "k" #K "." types immediates " A shared", N, K, Element::EA,   \
+                  Element::EB, Element::ED, false, a_outer_major, b_outer_major, sign},         \
+                 launch_of<SUMS>([] __device__(uint32_t * d, const uint32_t*, uint64_t a,       \
+                                               uint64_t b, int scale_d) {                       \
+                   asm volatile("{ .reg .pred p; setp.ne.b32 p, " WGMMA_AFTER_##SUMS##_2        \
+                                ", 0; wgmma.mma_async.sync.aligned.m64n" #N "k" #K "." types    \
+                                " {" WGMMA_LIST_##SUMS "}, " WGMMA_AFTER_##SUMS##_0             \
+                                ", " WGMMA_AFTER_##SUMS##_1 ", p" immediates "; }"              \
+                                : WGMMA_SUMS_##SUMS(d)                                          \
+                                : "l"(a), "l"(b), "r"(scale_d));                                \
+                 }));
+#define WGMMA_RS(N, K, SUMS, types, immediates, EA, EB, ED, b_outer_major, sign)                   \
+  run_wgmma_form(                                                                                  \
+      suite,                                                                                       \
+      {"wgmma.m64n" #N "k" #K "." types immediates " A registers", N, K, Element::EA, Element::EB, \
+       Element::ED, true, false, b_outer_major, sign},                                             \
+      launch_of<SUMS>([] __device__(uint32_t * d, const uint32_t* a, uint64_t, uint64_t b,         \
+                                    int scale_d) {                                                 \
+        asm volatile(                                                                              \
+            "{ .reg .pred p; setp.ne.b32 p, " WGMMA_AFTER_##SUMS##_5                               \
+            ", 0; wgmma.mma_async.sync.aligned.m64n" #N "k" #K "." types " {" WGMMA_LIST_##SUMS    \
+            "}, {" WGMMA_AFTER_##SUMS##_0 ", " WGMMA_AFTER_##SUMS##_1 ", " WGMMA_AFTER_##SUMS##_2  \
+            ", " WGMMA_AFTER_##SUMS##_3 "}, " WGMMA_AFTER_##SUMS##_4 ", p" immediates "; }"        \
+            : WGMMA_SUMS_##SUMS(d)                                                                 \
+            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(scale_d));                   \
       }));
 
 // M of n and the registers of sums of 32 or 16 bits.
@@ -376,31 +402,31 @@ WgmmaLaunch launch_of(Body body) {
 #define FOR_N_16(M, ...) M(8, 2, __VA_ARGS__) M(64, 16, __VA_ARGS__) M(256, 64, __VA_ARGS__)
 
 void half_factors(Suite& suite) {
-#define FORMS(N, SUMS, types, E, ED)                                                          \
-  WGMMA_SS(N, 16, SUMS, types, ", 1, 1, 0, 0", E, E, ED, false, false, 1)                     \
-  WGMMA_SS(N, 16, SUMS, types, ", 1, 1, 1, 1", E, E, ED, true, true, 1)                       \
-  WGMMA_RS(N, 16, SUMS, types, ", 1, 1, 0", E, E, ED, false, 1)                               \
+#define FORMS(N, SUMS, types, E, ED)                                      \
+  WGMMA_SS(N, 16, SUMS, types, ", 1, 1, 0, 0", E, E, ED, false, false, 1) \
+  WGMMA_SS(N, 16, SUMS, types, ", 1, 1, 1, 1", E, E, ED, true, true, 1)   \
+  WGMMA_RS(N, 16, SUMS, types, ", 1, 1, 0", E, E, ED, false, 1)           \
   WGMMA_RS(N, 16, SUMS, types, ", 1, 1, 1", E, E, ED, true, 1)
   FOR_N_32(FORMS, "f32.f16.f16", kF16, kF32)
   FOR_N_32(FORMS, "f32.bf16.bf16", kBf16, kF32)
   FOR_N_16(FORMS, "f16.f16.f16", kF16, kF16)
 #undef FORMS
-#define FORMS(SUMS, types, E, ED)                                                             \
-  WGMMA_SS(64, 16, SUMS, types, ", 1, 1, 0, 1", E, E, ED, false, true, 1)                     \
-  WGMMA_SS(64, 16, SUMS, types, ", 1, 1, 1, 0", E, E, ED, true, false, 1)                     \
-  WGMMA_SS(64, 16, SUMS, types, ", -1, 1, 0, 0", E, E, ED, false, false, -1)                  \
-  WGMMA_SS(64, 16, SUMS, types, ", 1, -1, 0, 0", E, E, ED, false, false, -1)                  \
-  WGMMA_SS(64, 16, SUMS, types, ", -1, -1, 0, 0", E, E, ED, false, false, 1)                  \
-  WGMMA_RS(64, 16, SUMS, types, ", -1, 1, 0", E, E, ED, false, -1)                            \
+#define FORMS(SUMS, types, E, ED)                                            \
+  WGMMA_SS(64, 16, SUMS, types, ", 1, 1, 0, 1", E, E, ED, false, true, 1)    \
+  WGMMA_SS(64, 16, SUMS, types, ", 1, 1, 1, 0", E, E, ED, true, false, 1)    \
+  WGMMA_SS(64, 16, SUMS, types, ", -1, 1, 0, 0", E, E, ED, false, false, -1) \
+  WGMMA_SS(64, 16, SUMS, types, ", 1, -1, 0, 0", E, E, ED, false, false, -1) \
+  WGMMA_SS(64, 16, SUMS, types, ", -1, -1, 0, 0", E, E, ED, false, false, 1) \
+  WGMMA_RS(64, 16, SUMS, types, ", -1, 1, 0", E, E, ED, false, -1)           \
   WGMMA_RS(64, 16, SUMS, types, ", 1, -1, 0", E, E, ED, false, -1)
-  FORMS(32, "f32.f16.f16", kF16, kF32) FORMS(32, "f32.bf16.bf16", kBf16, kF32)
-  FORMS(16, "f16.f16.f16", kF16, kF16)
+  FORMS(32, "f32.f16.f16", kF16, kF32)
+  FORMS(32, "f32.bf16.bf16", kBf16, kF32) FORMS(16, "f16.f16.f16", kF16, kF16)
 #undef FORMS
 }
 
 void tf32_factors(Suite& suite) {
-#define FORMS(N, SUMS, types)                                                                 \
-  WGMMA_SS(N, 8, SUMS, types, ", 1, 1", kTf32, kTf32, kF32, false, false, 1)                  \
+#define FORMS(N, SUMS, types)                                                \
+  WGMMA_SS(N, 8, SUMS, types, ", 1, 1", kTf32, kTf32, kF32, false, false, 1) \
   WGMMA_RS(N, 8, SUMS, types, ", 1, 1", kTf32, kTf32, kF32, false, 1)
   FOR_N_32(FORMS, "f32.tf32.tf32")
 #undef FORMS
@@ -409,8 +435,8 @@ void tf32_factors(Suite& suite) {
 }
 
 void fp8_factors(Suite& suite) {
-#define FORMS(N, SUMS, types, EA, EB, ED)                                                     \
-  WGMMA_SS(N, 32, SUMS, types, ", 1, 1", EA, EB, ED, false, false, 1)                         \
+#define FORMS(N, SUMS, types, EA, EB, ED)                             \
+  WGMMA_SS(N, 32, SUMS, types, ", 1, 1", EA, EB, ED, false, false, 1) \
   WGMMA_RS(N, 32, SUMS, types, ", 1, 1", EA, EB, ED, false, 1)
   FOR_N_32(FORMS, "f32.e4m3.e4m3", kE4m3, kE4m3, kF32)
   FOR_N_32(FORMS, "f32.e5m2.e5m2", kE5m2, kE5m2, kF32)
@@ -426,8 +452,8 @@ void fp8_factors(Suite& suite) {
 }
 
 void integer_factors(Suite& suite) {
-#define FORMS(N, SUMS, types, EA, EB)                                                         \
-  WGMMA_SS(N, 32, SUMS, types, "", EA, EB, kS32, false, false, 1)                             \
+#define FORMS(N, SUMS, types, EA, EB)                             \
+  WGMMA_SS(N, 32, SUMS, types, "", EA, EB, kS32, false, false, 1) \
   WGMMA_RS(N, 32, SUMS, types, "", EA, EB, kS32, false, 1)
   FOR_N_32(FORMS, "s32.s8.s8", kS8, kS8)
   FOR_N_32(FORMS, "s32.u8.u8", kU8, kU8)
@@ -438,8 +464,8 @@ void integer_factors(Suite& suite) {
   FORMS(64, 32, "s32.u8.s8.satfinite", kU8, kS8)
   FORMS(64, 32, "s32.u8.u8.satfinite", kU8, kU8)
 #undef FORMS
-#define FORMS(N, SUMS, types)                                                                 \
-  WGMMA_SS(N, 256, SUMS, types, "", kB1, kB1, kS32, false, false, 1)                          \
+#define FORMS(N, SUMS, types)                                        \
+  WGMMA_SS(N, 256, SUMS, types, "", kB1, kB1, kS32, false, false, 1) \
   WGMMA_RS(N, 256, SUMS, types, "", kB1, kB1, kS32, false, 1)
   FOR_N_32(FORMS, "s32.b1.b1.and.popc")
 #undef FORMS

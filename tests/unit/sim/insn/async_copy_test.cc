@@ -14,7 +14,6 @@
 namespace mpfa::sim {
 namespace {
 
-using ::testing::Each;
 using ::testing::ElementsAre;
 using testing::fault_of;
 using testing::fault_of_some_seed;
@@ -598,6 +597,38 @@ TEST(BulkCopy, ReducesInGlobal) {
       EXPECT_EQ(result[i], each.result(old[i], 500 + i)) << each.op << " of " << old[i];
     }
   }
+}
+
+// Subnormal numbers and a sum that is one; the results are an H200's.
+TEST(BulkCopy, ReducesFloatsWithoutFlushing) {
+  const std::string body = R"(
+    mov.u32 %r1, 3;
+    mov.u32 %r2, 0x00800000;
+    mov.u32 %r3, 0x3F800000;
+    mov.u32 %r4, 0x80000007;
+    st.shared.v4.u32 [data], {%r1, %r2, %r3, %r4};
+    fence.proxy.async.shared::cta;
+    mov.u32 %r6, data;
+    cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%rd2], [%r6], 16;
+    cp.async.bulk.commit_group;
+    cp.async.bulk.wait_group 0;)";
+  EXPECT_THAT(run(body, {.out_words = 4, .out = {5, 0x80000003, 7, 0x80000000}}),
+              ElementsAre(8, 0x007FFFFD, 0x3F800000, 0x80000007));
+}
+
+// Halves: 1 + 2, the greatest + itself, 2048 + 1 (a tie) and 2050 + 1.
+TEST(BulkCopy, ReducesHalves) {
+  const std::string body = R"(
+    mov.u32 %r1, 0x7BFF3C00;
+    mov.u32 %r2, 0x3C003C00;
+    st.shared.v4.u32 [data], {%r1, %r2, %r1, %r2};
+    fence.proxy.async.shared::cta;
+    mov.u32 %r6, data;
+    cp.reduce.async.bulk.global.shared::cta.bulk_group.add.noftz.f16 [%rd2], [%r6], 16;
+    cp.async.bulk.commit_group;
+    cp.async.bulk.wait_group 0;)";
+  EXPECT_THAT(run(body, {.out_words = 4, .out = {0x7BFF4000, 0x68016800, 0, 0}}),
+              ElementsAre(0x7C004200, 0x68026800, 0x7BFF3C00, 0x3C003C00));
 }
 
 // Every thread copies a part of its own: a barrier in each of 32 lanes.

@@ -93,6 +93,23 @@ TEST(Mbarrier, PhaseNeedsBytesAndArrivals) {
   EXPECT_THAT(run(body, 1, 0, 6), ElementsAre(0, 0, 0, 1, 0, 1));
 }
 
+// As on an H200: 0, 1, 0.
+TEST(Mbarrier, ExpectingBytesThatHaveComeCompletesThePhase) {
+  const std::string body =
+      "mbarrier.init.shared::cta.b64 [bar], 1;\n"
+      "mbarrier.complete_tx.relaxed.cta.shared::cta.b64 [bar], 64;\n"
+      "mbarrier.arrive.shared::cta.b64 _, [bar];\n" +
+      ask("0", 0) + "mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [bar], 64;\n" + ask("0", 1) +
+      ask("1", 2);
+  EXPECT_THAT(run(body, 1, 0, 3), ElementsAre(0, 1, 0));
+  // An arrival too many stays one.
+  EXPECT_THAT(fault("mbarrier.init.shared::cta.b64 [bar], 1;\n"
+                    "mbarrier.complete_tx.shared::cta.b64 [bar], 64;\n"
+                    "mbarrier.arrive.shared::cta.b64 _, [bar];\n"
+                    "mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 64;\n"),
+              HasSubstr("an arrival with a count of 1"));
+}
+
 TEST(Mbarrier, DropLowersWhatTheNextPhasesExpect) {
   const std::string body =
       "mbarrier.init.shared::cta.b64 [bar], 3;\n"

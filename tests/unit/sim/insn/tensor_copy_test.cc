@@ -15,7 +15,6 @@
 namespace mpfa::sim {
 namespace {
 
-using ::testing::ElementsAre;
 using testing::fault_of;
 using ::testing::HasSubstr;
 using testing::one_kernel;

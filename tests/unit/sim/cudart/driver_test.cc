@@ -1,0 +1,148 @@
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+
+#include <string>
+#include <vector>
+
+#include "cudart_test.h"
+#include "kernels.h"
+
+namespace mpfa::sim {
+namespace {
+
+using DriverTest = CudartTest;
+
+template <typename Function>
+Function* driver(const char* name, unsigned version = 12000) {
+  void* function = nullptr;
+  cudaDriverEntryPointQueryResult result{};
+  EXPECT_CUDA(
+      cudaGetDriverEntryPointByVersion(name, &function, version, cudaEnableDefault, &result),
+      cudaSuccess);
+  EXPECT_EQ(result, cudaDriverEntryPointSuccess) << name;
+  return reinterpret_cast<Function*>(function);
+}
+
+TEST_F(DriverTest, EntryPoints) {
+  void* function = nullptr;
+  cudaDriverEntryPointQueryResult result{};
+  const auto query = [&](const char* name, unsigned version) {
+    EXPECT_CUDA(
+        cudaGetDriverEntryPointByVersion(name, &function, version, cudaEnableDefault, &result),
+        cudaSuccess);
+    return result;
+  };
+  EXPECT_EQ(query("cuTensorMapEncodeTiled", 12000), cudaDriverEntryPointSuccess);
+  EXPECT_NE(function, nullptr);
+  EXPECT_EQ(query("cuTensorMapEncodeTiled", 11000), cudaDriverEntryPointVersionNotSufficent);
+  EXPECT_EQ(function, nullptr);
+  EXPECT_EQ(query("cuNope", 12000), cudaDriverEntryPointSymbolNotFound);
+  EXPECT_EQ(function, nullptr);
+}
+
+TEST_F(DriverTest, ErrorsAndDevice) {
+  const char* text = nullptr;
+  EXPECT_EQ(
+      driver<CUresult(CUresult, const char**)>("cuGetErrorString")(CUDA_ERROR_INVALID_VALUE, &text),
+      CUDA_SUCCESS);
+  EXPECT_STREQ(text, "invalid argument");
+  EXPECT_EQ(
+      driver<CUresult(CUresult, const char**)>("cuGetErrorName")(CUDA_ERROR_INVALID_VALUE, &text),
+      CUDA_SUCCESS);
+  EXPECT_STREQ(text, "CUDA_ERROR_INVALID_VALUE");
+  int value = 0;
+  CUdevice device = -1;
+  EXPECT_EQ(driver<CUresult(CUdevice*)>("cuCtxGetDevice")(&device), CUDA_SUCCESS);
+  EXPECT_EQ(device, 0);
+  EXPECT_EQ(driver<CUresult(int*, CUdevice_attribute, CUdevice)>("cuDeviceGetAttribute")(
+                &value, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 0),
+            CUDA_SUCCESS);
+  EXPECT_EQ(value, 132);
+}
+
+const char* const kPtx = R"(
+.version 9.0
+.target sm_90
+.address_size 64
+.visible .global .align 4 .u32 table[4];
+.visible .entry write_5(.param .u64 out)
+{
+  .reg .b64 %rd<3>;
+  ld.param.u64 %rd1, [out];
+  cvta.to.global.u64 %rd2, %rd1;
+  st.global.u32 [%rd2], 5;
+  ret;
+}
+)";
+
+TEST_F(DriverTest, Modules) {
+  CUmodule module = nullptr;
+  CUfunction function = nullptr;
+  ASSERT_EQ(driver<CUresult(CUmodule*, const void*)>("cuModuleLoadData")(&module, kPtx),
+            CUDA_SUCCESS);
+  auto* get = driver<CUresult(CUfunction*, CUmodule, const char*)>("cuModuleGetFunction");
+  EXPECT_EQ(get(&function, module, "nope"), CUDA_ERROR_NOT_FOUND);
+  ASSERT_EQ(get(&function, module, "write_5"), CUDA_SUCCESS);
+  const DeviceArray<int> out(1);
+  int* pointer = out.data();
+  void* arguments[] = {&pointer};
+  CUlaunchConfig config{};
+  config.gridDimX = config.gridDimY = config.gridDimZ = 1;
+  config.blockDimX = config.blockDimY = config.blockDimZ = 1;
+  auto* launch =
+      driver<CUresult(const CUlaunchConfig*, CUfunction, void**, void**)>("cuLaunchKernelEx");
+  EXPECT_EQ(launch(&config, function, arguments, nullptr), CUDA_SUCCESS);
+  EXPECT_EQ(out.values()[0], 5);
+  config.blockDimX = 2000;
+  EXPECT_EQ(launch(&config, function, arguments, nullptr), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_CUDA(cudaGetLastError(), cudaSuccess);  // which is the runtime's alone
+  EXPECT_EQ(driver<CUresult(CUmodule)>("cuModuleUnload")(module), CUDA_SUCCESS);
+}
+
+TEST_F(DriverTest, Libraries) {
+  cudaLibrary_t library = nullptr;
+  ASSERT_CUDA(cudaLibraryLoadData(&library, kPtx, nullptr, nullptr, 0, nullptr, nullptr, 0));
+  unsigned count = 0;
+  ASSERT_CUDA(cudaLibraryGetKernelCount(&count, library));
+  EXPECT_EQ(count, 1u);
+  cudaKernel_t kernel = nullptr;
+  EXPECT_CUDA(cudaLibraryGetKernel(&kernel, library, "nope"), cudaErrorSymbolNotFound);
+  ASSERT_CUDA(cudaLibraryGetKernel(&kernel, library, "write_5"));
+  const DeviceArray<int> out(1);
+  int* pointer = out.data();
+  void* arguments[] = {&pointer};
+  ASSERT_CUDA(cudaLaunchKernel(kernel, 1, 1, arguments, 0, nullptr));
+  EXPECT_EQ(out.values()[0], 5);
+  void* table = nullptr;
+  size_t bytes = 0;
+  ASSERT_CUDA(cudaLibraryGetGlobal(&table, &bytes, library, "table"));
+  EXPECT_EQ(bytes, 16u);
+  EXPECT_CUDA(cudaMemset(table, 0, bytes), cudaSuccess);
+  EXPECT_CUDA(cudaLibraryGetGlobal(&table, &bytes, library, "nope"), cudaErrorSymbolNotFound);
+  EXPECT_CUDA(cudaLibraryUnload(library), cudaSuccess);
+}
+
+TEST_F(DriverTest, TensorMaps) {
+  const DeviceArray<float> tensor(64 * 64);
+  alignas(64) CUtensorMap map{};
+  const cuuint64_t dim[] = {64, 64};
+  const cuuint64_t strides[] = {256};
+  const cuuint32_t box[] = {32, 8};
+  const cuuint32_t element_strides[] = {1, 1};
+  auto* encode = driver<decltype(cuTensorMapEncodeTiled)>("cuTensorMapEncodeTiled");
+  const auto call = [&](const cuuint64_t* stride) {
+    return encode(&map, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 2, tensor.data(), dim, stride, box,
+                  element_strides, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE,
+                  CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  };
+  EXPECT_EQ(call(strides), CUDA_SUCCESS);
+  const cuuint64_t odd[] = {260};
+  EXPECT_EQ(call(odd), CUDA_ERROR_INVALID_VALUE);
+  auto* replace = driver<decltype(cuTensorMapReplaceAddress)>("cuTensorMapReplaceAddress");
+  ASSERT_EQ(call(strides), CUDA_SUCCESS);
+  EXPECT_EQ(replace(&map, tensor.data() + 4), CUDA_SUCCESS);
+  EXPECT_EQ(replace(&map, tensor.data() + 1), CUDA_ERROR_INVALID_VALUE);
+}
+
+}  // namespace
+}  // namespace mpfa::sim
