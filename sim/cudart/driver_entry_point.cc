@@ -46,5 +46,11 @@ cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void** function, 
                   [&] { find_entry_point(name, function, version, result); });
 }
 
+// For the simulated libcuda.so.1 (sim/cuda_driver).
+void* __cudaSimulatedDriverFunction(const char* name) {
+  const DriverFunction* found = find_driver_function(name);
+  return found == nullptr ? nullptr : found->function;
+}
+
 }  // extern "C"
 }  // namespace mpfa::sim::cudart

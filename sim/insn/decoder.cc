@@ -93,6 +93,7 @@ Slot InsnDecoder::source(const Operand& operand, ScalarType type) {
   switch (operand.kind) {
     case OperandKind::kRegister: {
       const Slot slot = function_.register_slot(operand.index, operand.component);
+      if (RegisterUses* uses = function_.register_uses()) uses->read(slot);
       return operand.negated ? emit_negation(*this, slot, type) : slot;
     }
     case OperandKind::kInteger:
@@ -128,7 +129,9 @@ Slot InsnDecoder::target(const Operand& operand, ScalarType type) {
   if (operand.kind == OperandKind::kSink) return scratch(bits_of(type));
   if (operand.kind != OperandKind::kRegister) fail("the result must be a register");
   if (!operand.selector.empty()) fail("only video instructions take ." + operand.selector);
-  return function_.register_slot(operand.index, operand.component);
+  const Slot slot = function_.register_slot(operand.index, operand.component);
+  if (RegisterUses* uses = function_.register_uses()) uses->write(slot);
+  return slot;
 }
 
 Slot InsnDecoder::register_source(const Operand& operand, ScalarType type) {
@@ -160,6 +163,7 @@ AddressOperand InsnDecoder::address(const Operand& operand) {
   switch (base.kind) {
     case OperandKind::kRegister:
       result.base = function_.register_slot(base.index, base.component);
+      if (RegisterUses* uses = function_.register_uses()) uses->read(result.base);
       result.base_bits = register_bits(base, ScalarType::kB64);
       return result;
     case OperandKind::kInteger:

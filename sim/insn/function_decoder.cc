@@ -187,6 +187,9 @@ void FunctionDecoder::run() {
   place_registers();
   place_locals();
   const std::vector<Instruction>& instructions = function().instructions;
+  const bool has_wgmma = std::any_of(instructions.begin(), instructions.end(),
+                                     [](const Instruction& i) { return i.opcode == "wgmma"; });
+  if (has_wgmma) uses_ = std::make_unique<RegisterUses>();
   std::vector<uint32_t> starts;
   starts.reserve(instructions.size() + 1);
   for (const Instruction& instruction : instructions) {
@@ -195,6 +198,7 @@ void FunctionDecoder::run() {
     const DecodeFunction decode = find_decode_function(instruction.opcode);
     if (decode == nullptr) decoder.fail("the simulator does not know " + instruction.opcode);
     decode(decoder);
+    if (uses_) uses_->end_instruction(code_.insns.size(), instruction.opcode == "mov");
   }
   starts.push_back(static_cast<uint32_t>(code_.insns.size()));
   // Control may reach the end of the text: an implicit ret.
@@ -209,6 +213,10 @@ void FunctionDecoder::run() {
   }
   for (const auto& [place, target] : branch_places_) {
     *place = starts[static_cast<size_t>(target)];
+  }
+  if (uses_) {
+    code_.watched =
+        uses_->finish(code_.insns.size(), [this](Slot slot) { return register_name(slot); });
   }
   code_.pool.resize(pool_.size() + kPoolAlignment);
   if (!pool_.empty()) {
@@ -247,6 +255,13 @@ void FunctionDecoder::place_locals() {
     }
   }
   code_.local_bytes = round_up(end, 16);
+}
+
+std::string FunctionDecoder::register_name(Slot slot) const {
+  // The last one that begins no later: registers lie in the order of their slots.
+  const auto next = std::upper_bound(slots_.begin(), slots_.end(), slot);
+  if (next == slots_.begin()) return "of the simulator's own";
+  return function().registers[static_cast<size_t>(next - slots_.begin() - 1)].name;
 }
 
 Slot FunctionDecoder::register_slot(int64_t index, int component) const {

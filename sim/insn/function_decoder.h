@@ -4,11 +4,13 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "sim/insn/register_uses.h"
 #include "sim/machine/code.h"
 #include "sim/machine/device_model.h"
 #include "sim/ptx/module.h"
@@ -51,17 +53,21 @@ class FunctionDecoder {
   uint64_t symbol_address(const std::string& name) const;
   uint64_t shared_offset(const std::string& name) const;
   uint64_t local_offset(const std::string& name) const;
+  // Where the uses of registers are noted; nullptr in functions without wgmma.
+  RegisterUses* register_uses() { return uses_.get(); }
   // An entry's parameter: its offset in the parameter buffer; -1 if it is none.
   int64_t entry_param_offset(const std::string& name) const;
 
  private:
   void place_registers();
   void place_locals();
+  std::string register_name(Slot slot) const;
 
   KernelCode& kernel_;
   FunctionCode& code_;
   const SymbolAddresses& symbols_;
   std::vector<Slot> slots_;
+  std::unique_ptr<RegisterUses> uses_;
   std::vector<std::byte> pool_;
   std::map<std::pair<uint64_t, int>, Slot> constants_;
   std::vector<std::pair<uint32_t, int64_t>> branches_;        // insn, target

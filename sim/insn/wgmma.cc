@@ -12,11 +12,15 @@
 #include "mpfa/check.h"
 #include "sim/insn/decoder.h"
 #include "sim/insn/families.h"
+#include "sim/insn/function_decoder.h"
 #include "sim/insn/matrix_fragment.h"
+#include "sim/insn/matrix_operands.h"
 #include "sim/insn/matrix_shape.h"
+#include "sim/insn/sparse_matrix.h"
 #include "sim/insn/warp_sync.h"
 #include "sim/machine/block.h"
 #include "sim/machine/monitor.h"
+#include "sim/machine/register_watch.h"
 #include "sim/machine/warpgroup.h"
 #include "sim/numerics/matrix_multiply.h"
 #include "sim/tensor_map/matrix_descriptor.h"
@@ -28,7 +32,7 @@ constexpr int kRows = 64;
 constexpr int kRowsOfWarp = 16;
 
 struct WgmmaDetail : InsnDetail {
-  MatrixMultiply op;
+  MatrixMultiply op;  // of a sparse A: k is that of the stored elements
   std::vector<Slot> d;
   std::vector<Slot> a;  // in registers; empty: in shared memory
   Slot a_descriptor = kNoSlot;
@@ -36,9 +40,18 @@ struct WgmmaDetail : InsnDetail {
   Slot scale_d = kNoSlot;  // predicate; kNoSlot: always added
   MajorDimension a_major = MajorDimension::kK;
   MajorDimension b_major = MajorDimension::kK;
+  // Of a sparse A.
+  SparseMetadata sparsity;
+  Slot metadata = kNoSlot;
 
+  bool is_sparse() const { return metadata != kNoSlot; }
   // Containers of a row.
-  int64_t k_containers() const { return op.model.a == ElementType::kB1 ? op.k / 32 : op.k; }
+  int64_t a_columns() const { return containers_of(op.model.a, op.k); }
+  int64_t b_columns() const { return is_sparse() ? 2 * a_columns() : a_columns(); }
+  uint64_t shape() const {
+    return static_cast<uint64_t>(op.n) << 16 | static_cast<uint64_t>(b_columns()) << 8 |
+           static_cast<uint64_t>(op.model.accumulator);
+  }
 };
 
 // A descriptor as the operand's layout, its address within the block's own memory.
@@ -72,6 +85,17 @@ void gather_shared(const AsyncHandle& checks, const Block& block, uint64_t bits,
   observe_operand(checks, block, layout, major, type, rows, columns);
 }
 
+// Where in B's k what is stored of A's rows belongs.
+void gather_positions(const WgmmaOperation& operation, std::vector<uint16_t>& positions) {
+  const auto& detail = static_cast<const WgmmaDetail&>(*operation.insn->detail);
+  const auto each = static_cast<size_t>(kSparseRows) * static_cast<size_t>(detail.op.k);
+  positions.resize(kWarpsOfGroup * each);
+  for (size_t warp = 0; warp < kWarpsOfGroup; ++warp) {
+    detail.sparsity.positions(*operation.warps[warp], *operation.insn,
+                              operation.metadata[warp].data(), positions.data() + warp * each);
+  }
+}
+
 // What the tensor core does, when it does.
 void run_operation(const WgmmaOperation& operation) {
   const auto& detail = static_cast<const WgmmaDetail&>(*operation.insn->detail);
@@ -79,7 +103,7 @@ void run_operation(const WgmmaOperation& operation) {
   const Block& block = *first.block;
   const ElementType a_type = detail.op.model.a;
   const AccumulatorType d_type = detail.op.model.accumulator;
-  const int64_t columns = detail.k_containers();
+  const int64_t columns = detail.a_columns();
   const int64_t n = detail.op.n;
   thread_local std::vector<std::byte> a;
   thread_local std::vector<std::byte> b;
@@ -93,7 +117,7 @@ void run_operation(const WgmmaOperation& operation) {
       a.resize(kRows * a_row_bytes);
     }
     gather_shared(operation.checks, block, operation.b_descriptor, detail.b_major,
-                  detail.op.model.b, static_cast<int>(n), columns, b);
+                  detail.op.model.b, static_cast<int>(n), detail.b_columns(), b);
   } catch (const MatrixDescriptorError& error) {
     first.fail(FaultKind::kCheck, *operation.insn, kAllLanes,
                std::string("wgmma: ") + error.what());
@@ -113,14 +137,21 @@ void run_operation(const WgmmaOperation& operation) {
                d.data() + row * d_row_bytes, n);
     }
   }
-  matrix_multiply(op, {.a = a.data(),
-                       .a_stride = columns,
-                       .b = b.data(),
-                       .b_stride = columns,
-                       .c = d.data(),
-                       .c_stride = n,
-                       .d = d.data(),
-                       .d_stride = n});
+  const MatrixOperands operands = {.a = a.data(),
+                                   .a_stride = columns,
+                                   .b = b.data(),
+                                   .b_stride = detail.b_columns(),
+                                   .c = d.data(),
+                                   .c_stride = n,
+                                   .d = d.data(),
+                                   .d_stride = n};
+  if (detail.is_sparse()) {
+    thread_local std::vector<uint16_t> positions;
+    gather_positions(operation, positions);
+    sparse_multiply(op, operands, positions.data());
+  } else {
+    matrix_multiply(op, operands);
+  }
   for (size_t warp = 0; warp < kWarpsOfGroup; ++warp) {
     scatter_d(operation.registers[warp], detail.d, d_type, kRowsOfWarp,
               d.data() + warp * kRowsOfWarp * d_row_bytes, n);
@@ -189,10 +220,15 @@ Step issue(Warp& w, const Insn& i) {
   }
   Warpgroup& group = warpgroup_of(w);
   const int index = index_in_group(w);
+  watch_wgmma(w, i, group.issued(index), detail.shape());
   WgmmaOperation& operation = group.issue(index);
   set_common(w, i, operation, mine);
   operation.warps[static_cast<size_t>(index)] = &w;
   operation.registers[static_cast<size_t>(index)] = w.bases[0];
+  if (detail.is_sparse()) {
+    std::memcpy(operation.metadata[static_cast<size_t>(index)].data(),
+                w.source<uint32_t>(detail.metadata), sizeof(operation.metadata[0]));
+  }
   if (operation.checks == nullptr) {
     operation.checks = start_async(w, i, kAllLanes, Proxy::kAsync);
   } else {
@@ -222,19 +258,14 @@ Step wait(Warp& w, const Insn& i) {
   return Step::kNext;
 }
 
-Step fence(Warp& w, const Insn& /*i*/) { return gather_warp(w) ? Step::kNext : Step::kBlock; }
+Step fence(Warp& w, const Insn& /*i*/) {
+  if (!gather_warp(w)) return Step::kBlock;
+  warpgroup_of(w).fence(index_in_group(w));
+  return Step::kNext;
+}
 
 // ---- decoding
 // --------------------------------------------------------------------------------------
-
-std::vector<Slot> registers_of(InsnDecoder& d, const Operand& operand, bool is_target) {
-  std::vector<Slot> slots;
-  for (const Operand& part : operand.parts) {
-    slots.push_back(is_target ? d.target(part, ScalarType::kB32)
-                              : d.register_source(part, ScalarType::kB32));
-  }
-  return slots;
-}
 
 bool take_sign(InsnDecoder& d, size_t at) {
   const int64_t sign = d.immediate(at);
@@ -269,15 +300,34 @@ void take_tail(InsnDecoder& d, WgmmaDetail& detail, size_t at) {
   if (at < d.count()) d.fail("too many operands");
 }
 
-void decode_multiply(InsnDecoder& d) {
+// Elements of k in the 32 bytes that every dense wgmma has of a row.
+int dense_k(ElementType type) {
+  return type == ElementType::kB1 ? 256 : 32 / container_bytes(type);
+}
+
+void expect_shape(InsnDecoder& d, const MatrixShape& shape, ElementType a, bool is_sparse) {
+  const int k = is_sparse ? 2 * dense_k(a) : dense_k(a);
+  const bool has_n = shape.n >= 8 && shape.n <= 256 && shape.n % 8 == 0;
+  if (shape.m == kRows && shape.k == k && has_n) return;
+  d.fail(internal::str_cat("the shape must be m64, n8 to n256 in steps of 8, and k", k));
+}
+
+// The operands that a sparse A has before scale-d: their number.
+size_t take_sparsity(InsnDecoder& d, const MatrixShape& shape, WgmmaDetail& detail) {
+  detail.op.k = shape.k / 2;
+  detail.sparsity.type = detail.op.model.a;
+  detail.sparsity.k = shape.k;
+  detail.metadata = d.source(3, ScalarType::kB32);
+  detail.sparsity.selector = take_sparsity_selector(d, 4, detail.sparsity);
+  return 2;
+}
+
+void decode_multiply(InsnDecoder& d, bool is_sparse) {
   WgmmaDetail detail;
   const MatrixShape shape = take_matrix_shape(d);
   detail.op.m = shape.m;
   detail.op.n = shape.n;
   detail.op.k = shape.k;
-  if (shape.m != kRows || shape.n < 8 || shape.n > 256 || shape.n % 8 != 0) {
-    d.fail("the shape must be m64, n8 to n256 in steps of 8");
-  }
   const bool saturate = d.take("satfinite");
   d.take("and");
   d.take("popc");
@@ -285,26 +335,26 @@ void decode_multiply(InsnDecoder& d) {
   const ElementType a = take_element_type(d);
   const ElementType b = take_element_type(d);
   d.expect_no_more();
+  expect_shape(d, shape, a, is_sparse);
   try {
     detail.op.model = model_for(architecture_of(d), MmaKind::kWgmma, a, b, accumulator);
   } catch (const InvalidArgument& error) {
     d.fail(error.what());
   }
   detail.op.model.saturate = saturate;
-  detail.d = registers_of(d, d.operand(0), true);
-  const bool halves = accumulator == AccumulatorType::kF16;
-  const auto expected = static_cast<size_t>(shape.n / (halves ? 4 : 2));
-  if (detail.d.size() != expected) {
-    d.fail(internal::str_cat("D has ", detail.d.size(), " registers; the shape has ", expected));
-  }
+  detail.d = matrix_targets(d, d.operand(0));
+  expect_registers(d, "D", detail.d.size(),
+                   accumulator_registers(kRowsOfWarp, shape.n, accumulator));
   if (d.operand(1).kind == OperandKind::kVector) {
-    detail.a = registers_of(d, d.operand(1), false);
-    if (detail.a.size() != 4) d.fail("A in registers must have 4");
+    detail.a = matrix_sources(d, d.operand(1));
+    expect_registers(d, "A", detail.a.size(), 4);
   } else {
     detail.a_descriptor = d.source(1, ScalarType::kB64);
   }
   detail.b_descriptor = d.source(2, ScalarType::kB64);
-  take_tail(d, detail, 3);
+  const size_t more = is_sparse ? take_sparsity(d, shape, detail) : 0;
+  take_tail(d, detail, 3 + more);
+  if (RegisterUses* uses = d.function().register_uses()) uses->wgmma(detail.d, detail.a);
   Insn& insn = d.emit(&issue);
   insn.splits = true;
   d.detail<WgmmaDetail>(insn, std::move(detail));
@@ -315,8 +365,8 @@ void decode_multiply(InsnDecoder& d) {
 void decode_wgmma(InsnDecoder& d) {
   d.take("sync");
   d.take("aligned");
-  if (d.take("sp")) d.fail("sparse matrices are not simulated yet");
-  if (d.take("mma_async")) return decode_multiply(d);
+  const bool is_sparse = d.take("sp");
+  if (d.take("mma_async")) return decode_multiply(d, is_sparse);
   const int op = d.take_one({"fence", "commit_group", "wait_group"});
   d.expect_no_more();
   if (op < 0) d.fail("one of .mma_async, .fence, .commit_group and .wait_group is missing");

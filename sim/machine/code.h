@@ -15,6 +15,7 @@ namespace mpfa::sim {
 
 struct Warp;
 struct Insn;
+struct WatchedRegisters;
 
 constexpr int kWarpSize = 32;
 constexpr uint32_t kAllLanes = 0xFFFFFFFFu;
@@ -75,6 +76,8 @@ struct FunctionCode {
   std::map<std::string, uint64_t, std::less<>> local_offsets;
   std::vector<uint64_t> param_offsets;   // of parameters, in the local frame
   std::vector<uint64_t> result_offsets;  // likewise
+  // Registers that wgmma uses, for the checks (register_watch.h); nullptr where there is none.
+  std::shared_ptr<const WatchedRegisters> watched;
 
   // The pool starts at a multiple of 64.
   const std::byte* pool_data() const {

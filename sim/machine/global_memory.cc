@@ -1,8 +1,10 @@
 #include "sim/machine/global_memory.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 #include <mutex>
 
 #include "mpfa/check.h"
@@ -15,6 +17,22 @@ constexpr uint64_t kGap = 256;  // between allocations, so that running past one
 
 constexpr uint64_t round_up(uint64_t value, uint64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
+}
+
+// Whole pages go back to the host, which gives zeros when they are touched again.
+void clear(uint64_t address, uint64_t bytes) {
+  static const auto kPage = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  const uint64_t end = address + bytes;
+  const uint64_t first_page = round_up(address, kPage);
+  const uint64_t last_page = end / kPage * kPage;
+  auto* start = reinterpret_cast<std::byte*>(address);
+  if (first_page >= last_page) {
+    std::memset(start, 0, bytes);
+    return;
+  }
+  std::memset(start, 0, first_page - address);
+  madvise(reinterpret_cast<void*>(first_page), last_page - first_page, MADV_DONTNEED);
+  std::memset(reinterpret_cast<void*>(last_page), 0, end - last_page);
 }
 
 }  // namespace
@@ -74,6 +92,7 @@ bool GlobalMemory::release(uint64_t address) {
   live_.erase(found);
   if (allocation.kind == MemoryKind::kRegisteredHost) return true;
   used_ -= allocation.bytes;
+  clear(address, allocation.bytes);
   uint64_t start = address;
   uint64_t size = reserved_.at(address);
   reserved_.erase(address);

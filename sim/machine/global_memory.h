@@ -34,8 +34,9 @@ class GlobalMemory {
   GlobalMemory(const GlobalMemory&) = delete;
   GlobalMemory& operator=(const GlobalMemory&) = delete;
 
-  // The address of `bytes` zeroed-by-nobody bytes, aligned to `alignment` (a power of two, at least
-  // 256 is used); 0 if they do not fit in the capacity. 0 bytes give 0.
+  // The address of `bytes` bytes, all zero as a driver's fresh memory usually is, aligned to
+  // `alignment` (a power of two, at least 256 is used); 0 if they do not fit in the capacity. 0
+  // bytes give 0.
   uint64_t allocate(uint64_t bytes, MemoryKind kind, uint64_t alignment = 256);
 
   // Host memory that is the caller's own (cudaHostRegister). False if it overlaps an allocation.

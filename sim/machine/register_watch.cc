@@ -140,17 +140,15 @@ void watch_wgmma(Warp& warp, const Insn& insn, uint64_t number, uint64_t shape) 
   if (watched == nullptr) return;
   const Watcher watcher(warp, *watched, insn);
   if (watcher.fences == 0) {
-    throw Fault(FaultKind::kCheck,
-                "wgmma.fence is missing before the warp's first wgmma\n  " +
-                    warp.where(insn, warp.mask));
+    throw Fault(FaultKind::kCheck, "wgmma.fence is missing before the warp's first wgmma\n  " +
+                                       warp.where(insn, warp.mask));
   }
   std::vector<State>& states = watcher.states().registers;
   const auto pc = static_cast<size_t>(&insn - warp.split->frame->code->insns.data());
   const auto first = watched->uses.begin() + watched->first_use[pc];
   const auto end = watched->uses.begin() + watched->first_use[pc + 1];
-  std::for_each(first, end, [&](const RegisterUse& use) {
-    watcher.check_fence(use, states[use.reg], shape);
-  });
+  std::for_each(first, end,
+                [&](const RegisterUse& use) { watcher.check_fence(use, states[use.reg], shape); });
   const User user{&insn, number, watcher.fences, shape};
   std::for_each(first, end, [&](const RegisterUse& use) {
     State& state = states[use.reg];

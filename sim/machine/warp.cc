@@ -16,6 +16,7 @@
 #include "sim/machine/call_detail.h"
 #include "sim/machine/demangle.h"
 #include "sim/machine/monitor.h"
+#include "sim/machine/register_watch.h"
 #include "sim/ptx/print.h"
 
 namespace mpfa::sim {
@@ -246,6 +247,7 @@ bool Warp::run(uint32_t budget) {
 // Runs the split until it blocks, ends, may meet another, or the budget is spent.
 bool Warp::run_split(uint32_t& budget) {
   const Insn* code = split->frame->code->insns.data();
+  const WatchedRegisters* watched = watched_registers(*this);
   uint32_t limit = merge_limit(*split);
   uint32_t pc = split->pc;
   uint32_t left = budget;
@@ -270,6 +272,7 @@ bool Warp::run_split(uint32_t& budget) {
       }
     }
     split->pc = pc;
+    if (watched != nullptr) [[unlikely]] watch_registers(*this, *watched, insn, pc);
     const Step step = insn.run(*this, insn);
     if (waited && step != Step::kBlock && split != nullptr) {
       split->wait = {};
@@ -283,6 +286,7 @@ bool Warp::run_split(uint32_t& budget) {
       if (alone && split != nullptr && splits.size() == 1) {
         enter(*split);
         code = split->frame->code->insns.data();
+        watched = watched_registers(*this);
         pc = split->pc;
         continue;
       }

@@ -16,6 +16,7 @@ namespace mpfa::sim {
 
 struct Block;
 struct Wait;
+struct RegisterWatch;
 class AsyncGroups;
 class Monitor;
 
@@ -31,6 +32,7 @@ struct Frame {
   const InsnDetail* call = nullptr;  // of the call that made it: where results go
   std::unique_ptr<std::byte[]> storage;
   std::byte* registers = nullptr;  // in storage, at a multiple of 64
+  std::shared_ptr<RegisterWatch> watch;  // made when a register that wgmma uses is first used
 };
 
 // Why a split does not go on, for the report of a deadlock.

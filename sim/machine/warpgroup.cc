@@ -16,7 +16,8 @@ WgmmaOperation& Warpgroup::issue(int index) {
 void Warpgroup::commit(int index) {
   const auto at = static_cast<size_t>(index);
   std::vector<uint64_t>& ends = group_ends_[at];
-  std::erase_if(ends, [&](uint64_t end) { return end < done_; });
+  // Not those that are done: whether a wait covers them must not depend on when they were.
+  std::erase_if(ends, [&](uint64_t end) { return end <= waited_[at]; });
   ends.push_back(issued_[at]);
 }
 

@@ -25,6 +25,7 @@ struct WgmmaOperation {
   uint64_t b_descriptor = 0;
   bool add_d = true;
   int issued = 0;  // by so many of the warps
+  std::array<std::array<uint32_t, kWarpSize>, kWarpsOfGroup> metadata = {};  // of a sparse A
   std::shared_ptr<AsyncStart> checks;
 };
 
@@ -48,6 +49,12 @@ class Warpgroup {
   uint64_t done() const { return done_; }
   // What the checks know of the operations before number `count` that the warp has not waited for.
   std::vector<std::shared_ptr<AsyncStart>> take_waited(int index, uint64_t count);
+  // wgmma.fence of warp `index`, and how many it has executed.
+  void fence(int index) { ++fences_[static_cast<size_t>(index)]; }
+  uint64_t fences(int index) const { return fences_[static_cast<size_t>(index)]; }
+  // Operations that warp `index` has issued, and those that it has waited for.
+  uint64_t issued(int index) const { return issued_[static_cast<size_t>(index)]; }
+  uint64_t waited(int index) const { return waited_[static_cast<size_t>(index)]; }
   // Those of a warp that are not done.
   bool has_pending(int index) const { return issued_[static_cast<size_t>(index)] > done_; }
 
@@ -56,6 +63,7 @@ class Warpgroup {
   std::deque<WgmmaOperation> operations_;  // from number done_ on
   uint64_t done_ = 0;
   std::array<uint64_t, kWarpsOfGroup> issued_ = {};
+  std::array<uint64_t, kWarpsOfGroup> fences_ = {};
   std::array<std::vector<uint64_t>, kWarpsOfGroup> group_ends_;
   // Operations that are done, from number first_checked_ on, until all warps have waited for them.
   std::deque<std::shared_ptr<AsyncStart>> checked_;

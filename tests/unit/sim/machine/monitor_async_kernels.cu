@@ -260,6 +260,68 @@ __device__ void store_unwritten(int* data) {
 }
 TWINS(store_unwritten)
 
+// ---- wgmma: 64 x 8 x 16, both operands in shared memory
+
+struct Operands {
+  uint32_t a[512];  // 64 rows of 16 numbers of 16 bits, in blocks of 8 rows of 16 bytes
+  uint32_t b[64];
+};
+
+__device__ uint64_t descriptor(const void* at) {
+  constexpr uint64_t kAlongK = 128 >> 4;  // bytes to the next block, in 16
+  constexpr uint64_t kAlongRows = 256 >> 4;
+  return shared_address(at) >> 4 | kAlongK << 16 | kAlongRows << 32;
+}
+__device__ void multiply(const Operands& from, float (&d)[4]) {
+  asm volatile(
+      "wgmma.fence.sync.aligned;\n"
+      "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%0, %1, %2, %3}, %4, %5, 1, 1, 1, 0, 0;\n"
+      "wgmma.commit_group.sync.aligned;"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "l"(descriptor(from.a)), "l"(descriptor(from.b))
+      : "memory");
+}
+__device__ void wait_multiply(float (&d)[4]) {
+  asm volatile("wgmma.wait_group.sync.aligned 0;"
+               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])::"memory");
+}
+__device__ void fill(Operands& operands, int t) {
+  for (int i = t; i < 512; i += kThreads) operands.a[i] = 0x3C003C00;  // ones
+  if (t < 64) operands.b[t] = 0x40004000;                              // twos
+}
+
+template <bool kWrong>
+__device__ void product(int* data) {
+  alignas(128) __shared__ Operands operands;
+  const int t = threadIdx.x;
+  float d[4] = {};
+  fill(operands, t);
+  if (!kWrong) fence_async();
+  __syncthreads();
+  multiply(operands, d);
+  wait_multiply(d);
+  data[t] = static_cast<int>(d[0] + d[1] + d[2] + d[3]);
+}
+TWINS(product)
+
+// Operands may be overwritten when all have waited.
+template <bool kWrong>
+__device__ void operands_again(int* data) {
+  alignas(128) __shared__ Operands operands;
+  const int t = threadIdx.x;
+  float d[4] = {};
+  for (int i = 0; i < 2; ++i) {
+    fill(operands, t);
+    fence_async();
+    __syncthreads();
+    multiply(operands, d);
+    if (!kWrong || i == 1) wait_multiply(d);
+    __syncthreads();
+  }
+  data[t] = static_cast<int>(d[0]);
+}
+TWINS(operands_again)
+
 // ---- clusters of two
 
 __device__ uint32_t in_peer(const void* at) { return shared_address(at) ^ (1u << 24); }

@@ -38,7 +38,11 @@ std::vector<int32_t> run(const std::string& name, uint32_t cluster, uint64_t see
                          Checks checks = {}) {
   static const std::string plain = read_ptx(MPFA_MONITOR_PTX);
   static const std::string async = read_ptx(MPFA_MONITOR_ASYNC_PTX);
-  const std::string& ptx = plain.find(" " + name + "(") != std::string::npos ? plain : async;
+  static const std::string library = read_ptx(MPFA_MONITOR_LIBRARY_PTX);
+  const auto has = [&](const std::string& ptx) {
+    return ptx.find(" " + name + "(") != std::string::npos;
+  };
+  const std::string& ptx = has(plain) ? plain : has(async) ? async : library;
   GpuOptions options;
   options.seed = seed;
   options.checks = checks;
@@ -83,6 +87,22 @@ TEST_P(MonitorNvccTest, TheWrongKernelIsFound) {
   }
 }
 
+class LibraryTest : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(LibraryTest, IsNotReported) {
+  const std::vector<int32_t> expected = run(GetParam(), 1, 0, Checks::none());
+  for (uint64_t seed = 0; seed < kSeeds; ++seed) {
+    EXPECT_EQ(run(GetParam(), 1, seed), expected) << "seed " << seed;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Kernels, LibraryTest,
+                         ::testing::Values("cub_reduce", "cub_scan", "cub_sort", "cub_rank",
+                                           "cub_histogram", "cub_exchange", "groups", "barriers",
+                                           "pipeline", "thread_pipeline", "references",
+                                           "bulk_copies"),
+                         [](const auto& info) { return info.param; });
+
 INSTANTIATE_TEST_SUITE_P(
     Kernels, MonitorNvccTest,
     ::testing::Values(
@@ -110,6 +130,8 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"store_fenced_late", "no fence.proxy.async between"},
         Case{"store_twice", "race in shared memory"}, Case{"store_and_end", kAsyncEnd},
         Case{"store_unwritten", "that nothing has written"},
+        Case{"product", "no fence.proxy.async between"},
+        Case{"operands_again", "race in shared memory"},
         Case{"remote_stores", "race in shared memory", 2}, Case{"remote_arrival", kEarlyEnd, 2}),
     [](const auto& info) { return info.param.name; });
 

@@ -3,6 +3,7 @@
 #include <elf.h>
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cstring>
 #include <fstream>
 #include <iterator>
@@ -40,7 +41,9 @@ TEST(ProgramFile, ProgramsWithoutDeviceCodeMayRun) {
 }
 
 TEST(ProgramFile, Explanations) {
-  ProgramLinkage linkage = {.is_elf = true, .has_device_code = true};
+  ProgramLinkage linkage;
+  linkage.is_elf = true;
+  linkage.has_device_code = true;
   EXPECT_NE(explain_linkage(linkage).find("-cudart shared"), std::string::npos);
   linkage.uses_shared_runtime = true;
   linkage.runtime_library = "libcudart.so.13";
