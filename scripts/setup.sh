@@ -11,9 +11,10 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 DEMO_PACKAGES=(g++ cmake ninja-build ccache libhwy-dev libtbb-dev libcli11-dev libfmt-dev
                nlohmann-json3-dev libeigen3-dev)
-# llvm-14 has the symbolizer without which sanitizer reports of clang builds name no function.
-TEST_PACKAGES=(libgtest-dev libbenchmark-dev clang-14 clang-format-14 clang-tidy-14
-               libclang-rt-14-dev llvm-14 shellcheck)
+# llvm-14 has the symbolizer without which sanitizer reports of clang builds name no function. zstd and
+# LZ4 are what nvcc compresses PTX with, for the simulator.
+TEST_PACKAGES=(libgtest-dev libbenchmark-dev libzstd-dev liblz4-dev clang-14 clang-format-14
+               clang-tidy-14 libclang-rt-14-dev llvm-14 shellcheck)
 DEV_PACKAGES=(gdb valgrind)
 # On Debian 12 the release fixes the versions; elsewhere these are the oldest that work.
 MINIMUM_VERSIONS=('g++ 4:12' 'cmake 3.25' 'libhwy-dev 1.0.3' 'libtbb-dev 2021.8' 'libcli11-dev 2.1'

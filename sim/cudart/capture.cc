@@ -118,6 +118,7 @@ std::shared_ptr<Graph> end_capture(Stream& stream) {
   }
   if (capture->mode != cudaStreamCaptureModeRelaxed &&
       capture->thread != std::this_thread::get_id()) {
+    finish(*capture);
     fail(cudaErrorStreamCaptureWrongThread, "the capture began in another thread");
   }
   const bool unjoined = has_unjoined_work(*capture);
@@ -218,7 +219,6 @@ cudaStreamCaptureMode exchange_thread_mode(cudaStreamCaptureMode mode) {
 void leave_capture(Stream& stream) {
   if (stream.capture == nullptr) return;
   const std::shared_ptr<Capture> capture = stream.capture;
-  invalidate(*capture);
   if (capture->origin == &stream) {
     finish(*capture);
     return;

@@ -78,8 +78,8 @@ Copy copy_1d(void* dst, const void* src, size_t bytes, cudaMemcpyKind kind) {
 
 Copy copy_2d(void* dst, size_t dst_pitch, const void* src, size_t src_pitch, size_t width,
              size_t height, cudaMemcpyKind kind) {
-  require(width <= dst_pitch && width <= src_pitch, cudaErrorInvalidPitchValue, "the pitches ",
-          dst_pitch, " and ", src_pitch, " must be at least the width ", width);
+  require(height <= 1 || (width <= dst_pitch && width <= src_pitch), cudaErrorInvalidPitchValue,
+          "the pitches ", dst_pitch, " and ", src_pitch, " must be at least the width ", width);
   Copy copy;
   copy.dst = {static_cast<std::byte*>(dst), dst_pitch, height};
   copy.src = {static_cast<std::byte*>(const_cast<void*>(src)), src_pitch, height};
@@ -95,10 +95,14 @@ CopyEnd end_3d(const cudaPitchedPtr& memory, const cudaPos& position, const cuda
   // One row of one slice needs no pitch, one slice no height.
   const bool one_slice = extent.depth <= 1;
   const bool one_row = one_slice && extent.height <= 1;
-  require(one_row || position.x + extent.width <= memory.pitch, cudaErrorInvalidPitchValue,
-          "the pitch ", memory.pitch, " must be at least x + width = ", position.x + extent.width);
-  require(one_slice || position.y + extent.height <= memory.ysize, cudaErrorInvalidPitchValue,
-          "ysize ", memory.ysize, " must be at least y + height = ", position.y + extent.height);
+  require(one_row || extent.width <= memory.pitch, cudaErrorInvalidPitchValue, "the pitch ",
+          memory.pitch, " must be at least the width ", extent.width);
+  require(one_slice || extent.height <= memory.ysize, cudaErrorInvalidPitchValue, "ysize ",
+          memory.ysize, " must be at least the height ", extent.height);
+  require(one_row || position.x <= memory.pitch - extent.width, cudaErrorInvalidValue,
+          "x + width = ", position.x + extent.width, " must not exceed the pitch ", memory.pitch);
+  require(one_slice || position.y <= memory.ysize - extent.height, cudaErrorInvalidValue,
+          "y + height = ", position.y + extent.height, " must not exceed ysize ", memory.ysize);
   const size_t offset = (position.z * memory.ysize + position.y) * memory.pitch + position.x;
   return {static_cast<std::byte*>(memory.ptr) + offset, memory.pitch, memory.ysize};
 }

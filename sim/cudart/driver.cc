@@ -61,14 +61,27 @@ void* to_pointer(CUdeviceptr address) { return reinterpret_cast<void*>(address);
 
 // --- errors, device, context ---
 
+// nullptr for a number that is no error.
+const char* name_of(CUresult error) {
+  switch (error) {
+#define ERROR(name) \
+  case name:        \
+    return #name;
+#include "sim/cudart/driver_errors.def"
+#undef ERROR
+  }
+  return nullptr;
+}
+
 CUresult get_error_name(CUresult error, const char** name) {
-  *name = cudaGetErrorName(static_cast<cudaError_t>(error));
-  return CUDA_SUCCESS;
+  *name = name_of(error);
+  return *name != nullptr ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult get_error_string(CUresult error, const char** text) {
-  *text = cudaGetErrorString(static_cast<cudaError_t>(error));
-  return CUDA_SUCCESS;
+  const bool is_known = name_of(error) != nullptr;
+  *text = is_known ? cudaGetErrorString(static_cast<cudaError_t>(error)) : nullptr;
+  return is_known ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult init(unsigned /*flags*/) { return CUDA_SUCCESS; }

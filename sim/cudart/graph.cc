@@ -158,6 +158,11 @@ std::shared_ptr<GraphExec> instantiate(const Graph& graph, unsigned long long fl
 }
 
 void run_graph(const GraphExec& exec) {
+  const bool frees_first = (exec.flags & cudaGraphInstantiateFlagAutoFreeOnLaunch) != 0;
+  for (const GraphExec::Node& node : exec.nodes) {
+    const auto* alloc = std::get_if<AllocWork>(&node.work);
+    if (frees_first && alloc != nullptr && alloc->memory->is_allocated()) alloc->memory->free();
+  }
   for (const GraphExec::Node& node : exec.nodes) {
     if (node.enabled) run(node.work);
   }

@@ -35,6 +35,13 @@ std::vector<GraphNode*> root_nodes(const Graph& graph) {
   return nodes;
 }
 
+bool has_memory_nodes(const Graph& graph) {
+  return std::any_of(graph.nodes().begin(), graph.nodes().end(), [](const auto& node) {
+    return std::holds_alternative<AllocWork>(node->work) ||
+           std::holds_alternative<FreeWork>(node->work);
+  });
+}
+
 // All edges are of the default kind.
 void clear_edge_data(cudaGraphEdgeData* data, size_t count) {
   if (data != nullptr) std::fill_n(data, count, cudaGraphEdgeData{});
@@ -85,7 +92,10 @@ cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
 cudaError_t cudaGraphClone(cudaGraph_t* clone, cudaGraph_t graph) {
   return api_call("cudaGraphClone", [&] {
     require_pointer(clone, "pGraphClone");
-    *clone = publish(find_graph(graph)->clone());
+    const std::shared_ptr<Graph> original = find_graph(graph);
+    require(!has_memory_nodes(*original), cudaErrorNotSupported,
+            "a graph that allocates memory cannot be cloned");
+    *clone = publish(original->clone());
   });
 }
 

@@ -1,6 +1,5 @@
-// Device memory that a graph's node allocates. Its address is fixed when the node is made. Graphs
-// can be launched again after the program or another node freed it, so it is the program's until no
-// node knows of it any more.
+// Device memory that a graph's node allocates. Its address is fixed when the node is made; launches
+// of the graph allocate it, and nodes, streams and cudaFree free it, over and over.
 #pragma once
 
 #include <cstddef>
@@ -16,10 +15,18 @@ class GraphMemory {
 
   void* address() const { return address_; }
 
+  // Of a launch. Throws ApiError if what an earlier one allocated was not freed.
+  void allocate();
+  // Throws ApiError if it is not allocated.
+  void free();
+  bool is_allocated() const { return is_allocated_; }
+
  private:
   void* address_;
+  bool is_allocated_ = false;
 };
 
-bool is_graph_memory(const void* address);
+// nullptr if no graph's memory begins at `address`.
+GraphMemory* find_graph_memory(const void* address);
 
 }  // namespace mpfa::sim::cudart

@@ -34,7 +34,11 @@ void* allocate(size_t bytes, MemoryKind kind) {
 }
 
 void free_device(void* address) {
-  if (address == nullptr || is_graph_memory(address)) return;
+  if (address == nullptr) return;
+  if (GraphMemory* of_graph = find_graph_memory(address)) {
+    of_graph->free();
+    return;
+  }
   GlobalMemory& memory = gpu().memory();
   const auto at = reinterpret_cast<uint64_t>(address);
   const auto allocation = memory.find(at);

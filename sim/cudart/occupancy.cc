@@ -54,7 +54,8 @@ uint64_t blocks_by_registers(const Kernel& kernel, uint64_t warps) {
 }
 
 // SMs are grouped in GPCs, and a cluster is within one. NVIDIA does not document the groups; these
-// of an H200 follow from what cudaOccupancyMaxActiveClusters says on one.
+// of an H200 agree with what cudaOccupancyMaxActiveClusters says on one where each SM has room for
+// one block. Where there is room for more, the H200 may hold a few clusters more than are counted.
 std::vector<int> gpc_sizes() {
   if (model().major == 9 && model().sm_count == 132) return {18, 18, 18, 18, 18, 16, 16, 10};
   constexpr int kSmsPerGpc = 16;
@@ -79,11 +80,14 @@ int max_active_clusters(const Function& function, const cudaLaunchConfig_t& conf
       cluster.count() != 0 && cluster.count() <= static_cast<uint64_t>(function.max_cluster_size()),
       cudaErrorInvalidClusterSize, "a cluster of ", cluster.count(), " blocks; at most ",
       function.max_cluster_size());
-  const int per_sm =
-      max_active_blocks(function, to_dim3(config.blockDim).count(), config.dynamicSmemBytes);
+  // Of launches that say a cluster's size an H200 holds at most 8 blocks on an SM.
+  constexpr int kMostOfClusters = 8;
+  const int per_sm = std::min(
+      max_active_blocks(function, to_dim3(config.blockDim).count(), config.dynamicSmemBytes),
+      kMostOfClusters);
   const std::vector<int> gpcs = gpc_sizes();
   return std::accumulate(gpcs.begin(), gpcs.end(), 0, [&](int sum, int sms) {
-    return sum + sms * per_sm / static_cast<int>(cluster.count());
+    return sum + sms / static_cast<int>(cluster.count()) * per_sm;
   });
 }
 

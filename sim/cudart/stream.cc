@@ -31,11 +31,12 @@ Stream& legacy_stream() {
   return stream;
 }
 
-// Of the calling thread. Never destroyed: a capture may hold it.
+// Of the calling thread. It stays when the thread ends: a capture may hold it.
 Stream& per_thread_stream() {
+  static auto& of_all_threads = *new std::vector<std::unique_ptr<Stream>>;
   thread_local Stream* stream = nullptr;
   if (stream == nullptr) {
-    stream = new Stream;
+    stream = of_all_threads.emplace_back(std::make_unique<Stream>()).get();
     stream->id = next_stream_id();
   }
   return *stream;

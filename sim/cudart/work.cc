@@ -45,7 +45,7 @@ struct Runner {
   }
   void operator()(const EventRecordWork& work) const { work.event->record(); }
   void operator()(const EventWaitWork& /*work*/) const {}  // all that was recorded has run
-  void operator()(const AllocWork& /*work*/) const {}
+  void operator()(const AllocWork& work) const { work.memory->allocate(); }
   void operator()(const FreeWork& work) const { free_device(work.address); }
   void operator()(const ChildGraphWork& work) const {
     for (const GraphNode* node : topological_order(*work.graph)) run(node->work);

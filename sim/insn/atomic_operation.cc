@@ -118,9 +118,13 @@ struct Add {
     if constexpr (std::is_integral_v<V>) {
       return old + b;
     } else if constexpr (std::is_same_v<V, float>) {
-      return step.ftz ? float_add<ArithmeticOptions{.ftz = true}>(old, b) : float_add<>(old, b);
+      constexpr ArithmeticOptions kFlushed = {.ftz = true};
+      return step.in_global ? float_add<kFlushed>(old, b) : float_add<>(old, b);
     } else if constexpr (std::is_same_v<V, double>) {
-      return float_add<>(old, b);
+      // Two NaNs: as on an H200, b's in global memory and the old one in shared memory.
+      if (!step.in_global) return float_add<>(b, old);
+      if (is_nan(b)) return b;
+      return is_nan(old) ? old : float_add<>(old, b);
     } else {
       return half_add<>(old, b);
     }

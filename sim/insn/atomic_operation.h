@@ -16,8 +16,9 @@ struct AtomicStep {
   const std::byte* b = nullptr;
   const std::byte* c = nullptr;
   std::byte* old = nullptr;
-  // Of add.f32: subnormal operands and results are zero, as they are in global memory.
-  bool ftz = false;
+  // Of add.f32 and add.f64, which differ there: f32's subnormal operands and results are zero in
+  // global memory, and a NaN of f64 stays as it is.
+  bool in_global = false;
 };
 
 // Done as one step for all threads of the host.

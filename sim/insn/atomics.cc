@@ -52,7 +52,7 @@ struct AtomicDetail : InsnDetail {
   uint32_t element_bytes = 0;
   MemoryOrder order = MemoryOrder::kRelaxed;
   bool is_vector = false;
-  bool is_add_f32 = false;
+  bool is_float = false;
   bool is_compare_and_swap = false;
   bool is_exchange = false;
   std::vector<Element> elements;
@@ -128,7 +128,7 @@ bool run_element(Warp& w, const AtomicDetail& m, const Element& element, const R
                 .b = b,
                 .c = m.is_compare_and_swap ? element.c.from(w, lane) : nullptr,
                 .old = old,
-                .ftz = m.is_add_f32 && (at.shared_lanes >> lane & 1) == 0});
+                .in_global = m.is_float && (at.shared_lanes >> lane & 1) == 0});
     if (m.is_compare_and_swap) swapped &= std::memcmp(old, b, m.element_bytes) == 0;
   }
   return swapped;
@@ -317,7 +317,7 @@ void decode_atomic(InsnDecoder& d, bool is_red) {
   }
   m.element_bytes = static_cast<uint32_t>(bits_of(form.scalar)) / 8;
   m.is_vector = vector_size > 1;
-  m.is_add_f32 = form.scalar == ScalarType::kF32;
+  m.is_float = is_float(form.scalar);
 
   const auto b = sources_of(d, address_at + 1, type, form.parts, vector_size);
   const auto c = m.is_compare_and_swap

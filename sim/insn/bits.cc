@@ -128,15 +128,23 @@ struct Brev {
     return result;
   }
 };
+// A position or length of a field. The ISA restricts both to 8 bits; an H200 looks at no more of
+// them for 32 bits, but at all for 64.
+template <class T>
+uint32_t field_operand(uint32_t value) {
+  return sizeof(T) == 8 ? value : value & 0xFFu;
+}
+
 struct Bfe {
   template <class T>
   static T run(T a, uint32_t b, uint32_t c) {
     using U = std::make_unsigned_t<T>;
     constexpr uint32_t kBits = 8 * sizeof(T);
-    const uint32_t at = b & 0xFFu;
-    const uint32_t length = c & 0xFFu;
+    const uint32_t at = field_operand<T>(b);
+    const uint32_t length = field_operand<T>(c);
     if (length == 0) return 0;
-    const uint32_t top = std::min(at + length - 1, kBits - 1);
+    const auto top =
+        static_cast<uint32_t>(std::min(uint64_t{at} + length - 1, uint64_t{kBits} - 1));
     const bool sign = std::is_signed_v<T> && (static_cast<U>(a) >> top & 1) != 0;
     const U fill = sign ? static_cast<U>(~U{0}) : U{0};
     const U low = at >= kBits ? fill : static_cast<U>(static_cast<U>(a) >> at);
@@ -150,8 +158,8 @@ struct Bfe {
 template <class T>
 T insert_bits(T a, T b, uint32_t at, uint32_t length) {
   constexpr uint32_t kBits = 8 * sizeof(T);
-  at &= 0xFFu;
-  length &= 0xFFu;
+  at = field_operand<T>(at);
+  length = field_operand<T>(length);
   if (at >= kBits || length == 0) return b;
   const uint32_t kept = std::min(length, kBits - at);
   const T field = kept >= kBits ? static_cast<T>(~T{0}) : static_cast<T>((T{1} << kept) - 1);

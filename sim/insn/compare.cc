@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstdint>
 #include <string>
+#include <type_traits>
 
 #include "sim/insn/bits.h"
 #include "sim/insn/compare.h"
@@ -43,6 +44,13 @@ HWY_INLINE void store_comparison(Warp& w, const Insn& i, uint32_t bits) {
   if (i.imm >= 0) w.set_predicate(static_cast<Slot>(i.imm), q);
 }
 
+// Whether either is NaN.
+template <class T>
+HWY_INLINE bool are_unordered(T a, T b) {
+  if constexpr (std::is_floating_point_v<T>) return std::isunordered(a, b);
+  return false;
+}
+
 template <Comparison kOp, class T>
 HWY_INLINE bool compare(T a, T b) {
   switch (kOp) {
@@ -74,9 +82,9 @@ HWY_INLINE bool compare(T a, T b) {
     case Comparison::kGeu:
       return !(a < b);
     case Comparison::kNum:
-      return a == a && b == b;
+      return !are_unordered(a, b);
     case Comparison::kNan:
-      return a != a || b != b;
+      return are_unordered(a, b);
   }
   return false;
 }
@@ -93,6 +101,11 @@ struct Flushed {
 };
 struct HalfValue {
   static float run(uint16_t a) { return f16_value(a); }
+};
+struct FlushedHalfValue {
+  static float run(uint16_t a) {
+    return f16_value((a & 0x7C00u) != 0 ? a : static_cast<uint16_t>(a & 0x8000u));
+  }
 };
 struct Bf16Value {
   static float run(uint16_t a) { return bf16_value(a); }
@@ -196,14 +209,14 @@ Step select_lanes(Warp& w, const Insn& i) {
   return Step::kNext;
 }
 
-// d = c >= 0 ? a : b.
-template <class T, class C>
+// d = c >= 0 ? a : b; -0 is no less than 0.
+template <class T, class C, class Value = AsIs>
 Step select_by_sign(Warp& w, const Insn& i) {
   const T* a = w.source<T>(i.a);
   const T* b = w.source<T>(i.b);
   const C* c = w.source<C>(i.c);
   store_lanes(w.target<T>(i.dst), w.mask,
-              [=](int lane) HWY_ATTR { return c[lane] >= C{0} ? a[lane] : b[lane]; });
+              [=](int lane) HWY_ATTR { return Value::run(c[lane]) >= C{0} ? a[lane] : b[lane]; });
   return Step::kNext;
 }
 
@@ -231,11 +244,12 @@ Handler comparison_handler(Comparison op, ScalarType type, bool ftz) {
     case ScalarType::kF64:
       return float_comparison<double, AsIs>(op);
     case ScalarType::kF16:
-      return float_comparison<uint16_t, HalfValue>(op);
+      return ftz ? float_comparison<uint16_t, FlushedHalfValue>(op)
+                 : float_comparison<uint16_t, HalfValue>(op);
     case ScalarType::kBf16:
       return float_comparison<uint16_t, Bf16Value>(op);
     case ScalarType::kF16x2:
-      return halves_comparison<HalfValue>(op);
+      return ftz ? halves_comparison<FlushedHalfValue>(op) : halves_comparison<HalfValue>(op);
     case ScalarType::kBf16x2:
       return halves_comparison<Bf16Value>(op);
     default:
@@ -249,14 +263,16 @@ Handler select_handler(int bits) {
                       : &select_lanes<uint64_t>;
 }
 
-Handler select_by_sign_handler(int bits, bool by_float) {
-  if (bits == 16) {
-    return by_float ? &select_by_sign<uint16_t, float> : &select_by_sign<uint16_t, int32_t>;
-  }
-  if (bits == 32) {
-    return by_float ? &select_by_sign<uint32_t, float> : &select_by_sign<uint32_t, int32_t>;
-  }
-  return by_float ? &select_by_sign<uint64_t, float> : &select_by_sign<uint64_t, int32_t>;
+template <class T>
+Handler select_by_sign_of(bool by_float, bool ftz) {
+  if (!by_float) return &select_by_sign<T, int32_t>;
+  return ftz ? &select_by_sign<T, float, Flushed> : &select_by_sign<T, float>;
+}
+
+Handler select_by_sign_handler(int bits, bool by_float, bool ftz) {
+  return bits == 16   ? select_by_sign_of<uint16_t>(by_float, ftz)
+         : bits == 32 ? select_by_sign_of<uint32_t>(by_float, ftz)
+                      : select_by_sign_of<uint64_t>(by_float, ftz);
 }
 
 }  // namespace mpfa::sim::HWY_NAMESPACE
@@ -408,7 +424,7 @@ void decode_selp(InsnDecoder& d) {
 }
 
 void decode_slct(InsnDecoder& d) {
-  d.take("ftz");  // the sign of a subnormal is kept
+  const bool ftz = d.take("ftz");
   const ScalarType type = d.expect_type();
   const ScalarType by = d.expect_type();
   d.expect_no_more();
@@ -416,8 +432,8 @@ void decode_slct(InsnDecoder& d) {
   const Slot b = d.source(2, type);
   const Slot c = d.source(3, by);
   const Slot to = d.target(0, type);
-  Insn& insn =
-      d.emit(HWY_DYNAMIC_DISPATCH(select_by_sign_handler)(bits_of(type), by == ScalarType::kF32));
+  Insn& insn = d.emit(
+      HWY_DYNAMIC_DISPATCH(select_by_sign_handler)(bits_of(type), by == ScalarType::kF32, ftz));
   insn.dst = to;
   insn.a = a;
   insn.b = b;

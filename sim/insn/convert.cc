@@ -125,7 +125,7 @@ uint32_t convert_packed(const PackedDetail& p, const Operands& in) {
 Step convert_packed_lanes(Warp& w, const Insn& i) {
   const auto& p = static_cast<const PackedDetail&>(*i.detail);
   std::byte* to = w.target<std::byte>(i.dst);
-  for (uint32_t lane = 0; lane < kWarpSize; ++lane) {
+  for (size_t lane = 0; lane < kWarpSize; ++lane) {
     if ((w.mask >> lane & 1) == 0) continue;
     Operands in{};
     for (size_t k = 0; k < p.count; ++k) {

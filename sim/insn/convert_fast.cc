@@ -15,7 +15,7 @@ HWY_BEFORE_NAMESPACE();
 namespace mpfa::sim::HWY_NAMESPACE {
 namespace {
 
-template <class To, ConvertOptions kOptions = {}>
+template <class To, ConvertOptions kOptions = ConvertOptions{}>
 struct Convert {
   template <class From>
   HWY_INLINE static To run(From a) {

@@ -17,7 +17,7 @@ Step convert_lanes(Warp& w, const Insn& i) {
   const auto& detail = static_cast<const ConvertDetail&>(*i.detail);
   const std::byte* from = w.source<std::byte>(i.a);
   std::byte* to = w.target<std::byte>(i.dst);
-  for (uint32_t lane = 0; lane < kWarpSize; ++lane) {
+  for (size_t lane = 0; lane < kWarpSize; ++lane) {
     if ((w.mask >> lane & 1) == 0) continue;
     From value;
     std::memcpy(&value, from + lane * detail.source_stride, sizeof(From));

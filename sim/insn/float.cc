@@ -28,6 +28,7 @@ FloatModifiers take_modifiers(InsnDecoder& d) {
   }
   m.ftz = d.take("ftz");
   m.sat = d.take("sat");
+  m.oob = d.take("oob");
   m.relu = d.take("relu");
   m.propagate_nan = d.take("NaN");
   m.xorsign = d.take("xorsign");

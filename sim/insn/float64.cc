@@ -14,20 +14,25 @@ namespace mpfa::sim::HWY_NAMESPACE {
 namespace {
 
 template <Rounding kMode>
+constexpr ArithmeticOptions kOptions = {.rounding = kMode};
+
+template <Rounding kMode>
 struct Add {
-  HWY_INLINE static double run(double a, double b) { return add_rounded(a, b, kMode); }
+  HWY_INLINE static double run(double a, double b) { return float_add<kOptions<kMode>>(a, b); }
 };
 template <Rounding kMode>
 struct Sub {
-  HWY_INLINE static double run(double a, double b) { return add_rounded(a, -b, kMode); }
+  HWY_INLINE static double run(double a, double b) { return float_sub<kOptions<kMode>>(a, b); }
 };
 template <Rounding kMode>
 struct Mul {
-  HWY_INLINE static double run(double a, double b) { return mul_rounded(a, b, kMode); }
+  HWY_INLINE static double run(double a, double b) { return float_mul<kOptions<kMode>>(a, b); }
 };
 template <Rounding kMode>
 struct Fma {
-  HWY_INLINE static double run(double a, double b, double c) { return fma_rounded(a, b, c, kMode); }
+  HWY_INLINE static double run(double a, double b, double c) {
+    return float_fma<kOptions<kMode>>(a, b, c);
+  }
 };
 template <Rounding kMode>
 struct Div {

@@ -100,6 +100,16 @@ Handler arithmetic_of(bool is_pair, const FloatModifiers& m) {
   return one_or_pair<Arithmetic<kOp, ArithmeticOptions{kMode, kFtz, false, false}, H>>(is_pair);
 }
 
+template <class H>
+Handler out_of_bounds_fma(bool is_pair, const FloatModifiers& m) {
+  constexpr auto kMode = Rounding::kNearestEven;
+  constexpr ArithmeticOptions kPlain{.rounding = kMode, .oob = true};
+  constexpr ArithmeticOptions kRelu{.rounding = kMode, .relu = true, .oob = true};
+  if (m.ftz || m.sat) return nullptr;
+  return m.relu ? one_or_pair<Arithmetic<FloatOp::kFma, kRelu, H>>(is_pair)
+                : one_or_pair<Arithmetic<FloatOp::kFma, kPlain, H>>(is_pair);
+}
+
 template <FloatOp kOp, class H, bool kFtz>
 Handler extreme_of(bool is_pair, const FloatModifiers& m) {
   if (m.xorsign) {
@@ -122,7 +132,8 @@ Handler half_of(FloatOp op, bool is_pair, const FloatModifiers& m) {
     case FloatOp::kMul:
       return arithmetic_of<FloatOp::kMul, H, kFtz>(is_pair, m);
     case FloatOp::kFma:
-      return arithmetic_of<FloatOp::kFma, H, kFtz>(is_pair, m);
+      return m.oob ? out_of_bounds_fma<H>(is_pair, m)
+                   : arithmetic_of<FloatOp::kFma, H, kFtz>(is_pair, m);
     case FloatOp::kAbs:
       return arithmetic_of<FloatOp::kAbs, H, kFtz>(is_pair, {});
     case FloatOp::kNeg:

@@ -16,6 +16,7 @@ struct FloatModifiers {
   bool ftz = false;
   bool sat = false;
   bool relu = false;
+  bool oob = false;            // of fma
   bool propagate_nan = false;  // .NaN of min and max
   bool abs = false;
   bool xorsign = false;

@@ -99,7 +99,8 @@ struct Sad {
     return Add::run(a < b ? Sub::run(b, a) : Sub::run(a, b), c);
   }
 };
-// Hardware's division by zero: all bits set; the remainder of it is a.
+// A division by zero has all bits set, and so has its remainder: the ISA leaves both open, and this
+// is what an H200 gives.
 struct Div {
   template <class T>
   static T run(T a, T b) {
@@ -111,7 +112,7 @@ struct Div {
 struct Rem {
   template <class T>
   static T run(T a, T b) {
-    if (b == 0) return a;
+    if (b == 0) return static_cast<T>(-1);
     if (std::is_signed_v<T> && b == static_cast<T>(-1)) return 0;
     return static_cast<T>(a % b);
   }

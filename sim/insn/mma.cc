@@ -127,6 +127,7 @@ void decode_mma(InsnDecoder& d) {
   d.take("row");
   d.take("col");
   const bool saturate = d.take("satfinite");
+  const int rounding = d.take_one({"rn", "rz", "rm", "rp"});
   const int bit_operation = d.take_one({"xor", "and"});
   d.take("popc");
   const AccumulatorType accumulator = take_accumulator_type(d);
@@ -134,6 +135,12 @@ void decode_mma(InsnDecoder& d) {
   const ElementType b = take_element_type(d);
   const AccumulatorType c_type = take_accumulator_type(d);
   d.expect_no_more();
+  if (rounding >= 0) {
+    static constexpr std::array kModes = {Rounding::kNearestEven, Rounding::kZero, Rounding::kDown,
+                                          Rounding::kUp};
+    if (a != ElementType::kF64) d.fail("only .f64 has a rounding mode");
+    detail.op.rounding = kModes[static_cast<size_t>(rounding)];
+  }
   if (c_type != accumulator) d.fail("C and D must have the same type in this shape");
   if (!has_shape(shape, a, is_sparse)) {
     d.fail(internal::str_cat("there is no m", shape.m, "n", shape.n, "k", shape.k, " of ",

@@ -83,11 +83,11 @@ Step pack(Warp& w, const Insn& i) {
     uint32_t at = 0;
     for (const PackDetail::Part& part : detail.parts) {
       std::memcpy(value.data() + at,
-                  w.source<std::byte>(part.slot) + static_cast<uint32_t>(lane) * part.stride,
+                  w.source<std::byte>(part.slot) + static_cast<size_t>(lane) * part.stride,
                   part.bytes);
       at += part.bytes;
     }
-    std::memcpy(whole + static_cast<uint32_t>(lane) * detail.whole_stride, value.data(),
+    std::memcpy(whole + static_cast<size_t>(lane) * detail.whole_stride, value.data(),
                 detail.whole_stride);
   }
   return Step::kNext;
@@ -99,11 +99,11 @@ Step unpack(Warp& w, const Insn& i) {
   for (int lane = 0; lane < kWarpSize; ++lane) {
     if ((w.mask >> lane & 1) == 0) continue;
     std::array<std::byte, 16> value{};
-    std::memcpy(value.data(), whole + static_cast<uint32_t>(lane) * detail.whole_stride,
+    std::memcpy(value.data(), whole + static_cast<size_t>(lane) * detail.whole_stride,
                 detail.whole_bytes);
     uint32_t at = 0;
     for (const PackDetail::Part& part : detail.parts) {
-      std::byte* to = w.target<std::byte>(part.slot) + static_cast<uint32_t>(lane) * part.stride;
+      std::byte* to = w.target<std::byte>(part.slot) + static_cast<size_t>(lane) * part.stride;
       std::memset(to, 0, part.stride);
       std::memcpy(to, value.data() + at, part.bytes);
       at += part.bytes;

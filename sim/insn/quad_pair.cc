@@ -11,7 +11,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
@@ -98,10 +97,9 @@ void scatter_d(Warp& w, const QuadPairDetail& detail, int pair, const Matrix<kSi
       const Place at = accumulator_place(detail.half_d, thread, e);
       const float value = d[at.row][at.column];
       if (detail.half_d) {
-        const auto slot = detail.d[static_cast<size_t>(e / 2)];
         const auto half = narrowed<Fp16>(value, Rounding::kNearestEven);
-        std::memcpy(reinterpret_cast<std::byte*>(w.target<uint32_t>(slot) + lane) + 2 * (e % 2),
-                    &half.bits, sizeof(half.bits));
+        const Slot slot = detail.d[static_cast<size_t>(e / 2)];
+        w.target<uint16_t>(slot)[2 * lane + e % 2] = half.bits;
       } else {
         w.target<float>(detail.d[static_cast<size_t>(e)])[lane] = canonical(value);
       }

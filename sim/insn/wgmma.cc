@@ -230,7 +230,7 @@ Step issue(Warp& w, const Insn& i) {
                 w.source<uint32_t>(detail.metadata), sizeof(operation.metadata[0]));
   }
   if (operation.checks == nullptr) {
-    operation.checks = start_async(w, i, kAllLanes, Proxy::kAsync);
+    operation.checks = start_async(w, i, kAllLanes, Proxy::kTensorCore);
   } else {
     w.monitor->join_async(*operation.checks, w, kAllLanes);
   }
@@ -308,6 +308,7 @@ int dense_k(ElementType type) {
 void expect_shape(InsnDecoder& d, const MatrixShape& shape, ElementType a, bool is_sparse) {
   const int k = is_sparse ? 2 * dense_k(a) : dense_k(a);
   const bool has_n = shape.n >= 8 && shape.n <= 256 && shape.n % 8 == 0;
+  if (is_sparse && a == ElementType::kB1) d.fail("there is no sparse A of bits");
   if (shape.m == kRows && shape.k == k && has_n) return;
   d.fail(internal::str_cat("the shape must be m64, n8 to n256 in steps of 8, and k", k));
 }

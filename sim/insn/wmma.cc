@@ -369,7 +369,7 @@ void expect_shape(InsnDecoder& d, const MatrixShape& shape, ElementType type) {
 
 bool take_column_major(InsnDecoder& d) {
   const int layout = d.take_one({"row", "col"});
-  if (layout < 0) d.fail("one of .row and .col is missing");
+  if (layout < 0) d.fail("the layout, .row or .col, is missing");
   return layout == 1;
 }
 

@@ -20,6 +20,7 @@
 namespace mpfa::sim {
 
 class Monitor;
+class Trace;
 class Turns;
 struct Cluster;
 
@@ -39,6 +40,7 @@ struct Grid {
   uint64_t stack_bytes = 0;  // of a thread's local memory
   uint64_t id = 0;           // %gridid
   uint64_t seed = 0;
+  Trace* trace = nullptr;
 };
 
 // barrier.cta's resource.

@@ -54,7 +54,11 @@ std::array<DeviceModel, 5> models() {
             .clock_khz = 2520000,
             .memory_clock_khz = 9001000,
             .memory_bus_bits = 384};
-  all[3] = {.name = "NVIDIA H200", .major = 9, .minor = 0, .memory_bytes = 141 * kGiB};
+  all[3] = {.name = "NVIDIA H200",
+            .major = 9,
+            .minor = 0,
+            .memory_bytes = 150109880320,
+            .memory_bus_bits = 6016};
   all[4] = {.name = "NVIDIA B200",
             .major = 10,
             .minor = 0,

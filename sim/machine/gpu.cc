@@ -10,6 +10,7 @@
 #include "sim/machine/block.h"
 #include "sim/machine/grid_runner.h"
 #include "sim/machine/program.h"
+#include "sim/machine/trace.h"
 
 namespace mpfa::sim {
 namespace {
@@ -58,7 +59,9 @@ class Gpu::Impl {
   explicit Impl(GpuOptions options)
       : options_(std::move(options)),
         model_(device_model(options_.arch)),
-        memory_(model_.memory_bytes) {}
+        memory_(model_.memory_bytes) {
+    if (!options_.trace_file.empty()) trace_ = std::make_unique<Trace>(options_.trace_file);
+  }
 
   const DeviceModel& model() const { return model_; }
   const GpuOptions& options() const { return options_; }
@@ -93,6 +96,8 @@ class Gpu::Impl {
       std::memcpy(reinterpret_cast<void*>(grid.params), launch.params.data(), launch.params.size());
     }
     memory_.set_constant(grid.params);
+    grid.trace = trace_.get();
+    if (trace_) trace_->begin(launch.kernel->name, launch.grid, launch.block);
     try {
       instructions_ += run_grid(grid, resident_clusters(grid), host_threads());
     } catch (...) {
@@ -105,6 +110,7 @@ class Gpu::Impl {
  private:
   // As many clusters as the device has room for run at a time.
   int host_threads() const {
+    if (trace_) return 1;
     if (options_.threads > 0) return options_.threads;
     return static_cast<int>(std::max(std::thread::hardware_concurrency(), 1u));
   }
@@ -123,6 +129,7 @@ class Gpu::Impl {
   GpuOptions options_;
   DeviceModel model_;
   GlobalMemory memory_;
+  std::unique_ptr<Trace> trace_;
   std::atomic<uint64_t> launches_ = 0;
   std::atomic<uint64_t> instructions_ = 0;
 };

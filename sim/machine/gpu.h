@@ -75,7 +75,7 @@ struct GpuOptions {
   uint64_t seed = 0;  // of the interleaving
   int threads = 0;    // of the host; 0: all
   Checks checks;
-  std::string trace_file;  // empty: none
+  std::string trace_file;  // empty: none; with one, a single host thread runs
 };
 
 class Gpu {

@@ -202,7 +202,7 @@ void HappensBefore::replace(Agent warp, uint32_t lanes, const PerRelation<Knowle
       }
     }
   }
-  if (order.groups.size() == 1) return;
+  if (order.groups.size() == 1 || first == nullptr) return;
   // Lanes that know the same are one group; a fence of one of them may count for more lanes.
   std::shared_ptr<const Past> fenced;
   if (any_fence) fenced = std::make_shared<Past>(past_of(*first, warp, lanes, order.clock));
@@ -286,30 +286,24 @@ void HappensBefore::proxy_fence(Agent warp, uint32_t lanes) {
 
 Past HappensBefore::fork(Agent warp, uint32_t lanes) {
   WarpOrder& order = orders_[warp];
-  Gathered sum;
   Past past;
   past.agent = warp;
   past.lanes = lanes;
   past.clock = order.clock;
-  const LaneGroup* first = nullptr;
+  bool is_first = true;
   for (const LaneGroup& group : order.groups) {
-    if ((group.lanes & lanes) == 0) continue;
-    if (first == nullptr) {
-      first = &group;
-      past.view = group.view;
-      continue;
-    }
+    const uint32_t members = group.lanes & lanes;
+    if (members == 0) continue;
+    if (is_first) past.view = group.view;
     for (const Relation relation : kAllRelations) {
-      learn(past.view.known[relation], group.view.known[relation]);
-      past.view.own[relation].join(group.view.own[relation]);
+      if (!is_first) learn(past.view.known[relation], group.view.known[relation]);
+      Seen& own = past.view.own[relation];
+      if (!is_first) own.join(group.view.own[relation]);
+      own.add(members, relation == Relation::kProxied ? group.view.proxied_self : order.clock);
     }
-    past.view.own[Relation::kProxied].add(group.lanes & lanes, group.view.proxied_self);
+    is_first = false;
   }
-  for (const Relation relation : kAllRelations) {
-    const bool proxied = relation == Relation::kProxied;
-    const uint32_t of = proxied ? (first->lanes & lanes) : lanes;
-    past.view.own[relation].add(of, proxied ? first->view.proxied_self : order.clock);
-  }
+  past.view.proxied_self = 0;  // it is in `own`
   ++order.clock;
   return past;
 }

@@ -434,7 +434,7 @@ void Monitor::join_async(AsyncStart& operation, Warp& warp, uint32_t lanes) {
 void Monitor::observe_async(const AsyncStart& operation, const Block& block, uint64_t offset,
                             uint64_t bytes, AccessKind kind) {
   const bool is_write = kind != AccessKind::kRead;
-  const bool by_async_proxy = operation.proxy == Proxy::kAsync;
+  const bool by_async_proxy = operation.proxy != Proxy::kGeneric;
   PastAccess now;
   now.lanes = operation.origin;
   now.clock = operation.clock;
@@ -462,14 +462,14 @@ void Monitor::observe_async(const AsyncStart& operation, const Block& block, uin
     }
   });
   const bool is_foreign = (operation.origin >> 5) / warps_per_block_ != block.rank;
-  if (records_ && (by_async_proxy || is_foreign)) note_visit(block, now);
+  if (records_ && (operation.proxy == Proxy::kAsync || is_foreign)) note_visit(block, now);
 }
 
 void Monitor::add_finished(const AsyncStart& operation, bool reads_only, Gathered& sum) {
   const Seen all = {operation.clock, operation.clock, 0};
   for (const Relation relation : kAllRelations) {
     if (reads_only && relation != Relation::kReads) continue;
-    if (relation == Relation::kProxied && operation.proxy != Proxy::kAsync) continue;
+    if (relation == Relation::kProxied && operation.proxy == Proxy::kGeneric) continue;
     sum.add(relation, operation.agent, all, order_.nothing());
   }
 }

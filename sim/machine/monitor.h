@@ -45,8 +45,9 @@
 namespace mpfa::sim {
 
 // By which way an asynchronous operation reaches memory (PTX ISA, "Proxies"): cp.async and st.async
-// by the generic one, cp.async.bulk, tensor copies and wgmma by the asynchronous one.
-enum class Proxy : uint8_t { kGeneric, kAsync };
+// by the generic one, cp.async.bulk and tensor copies by the asynchronous one; wgmma, too, but it
+// is over before the threads that have started it end.
+enum class Proxy : uint8_t { kGeneric, kAsync, kTensorCore };
 
 // An operation that a thread has started. nullptr where the checks are off.
 struct AsyncStart {

@@ -17,6 +17,7 @@
 #include "sim/machine/demangle.h"
 #include "sim/machine/monitor.h"
 #include "sim/machine/register_watch.h"
+#include "sim/machine/trace.h"
 #include "sim/ptx/print.h"
 
 namespace mpfa::sim {
@@ -254,6 +255,7 @@ bool Warp::run_split(uint32_t& budget) {
   const uint32_t before = left;
   bool alone = splits.size() == 1;
   bool waited = split->wait.blocked;
+  Trace* const trace = block->grid->trace;
   while (left > 0 && pc < limit) {
     --left;
     const Insn& insn = code[pc];
@@ -273,6 +275,7 @@ bool Warp::run_split(uint32_t& budget) {
     }
     split->pc = pc;
     if (watched != nullptr) [[unlikely]] watch_registers(*this, *watched, insn, pc);
+    if (trace != nullptr) [[unlikely]] trace->write(*this, insn);
     const Step step = insn.run(*this, insn);
     if (waited && step != Step::kBlock && split != nullptr) {
       split->wait = {};

@@ -49,6 +49,7 @@ MPFA_SIM_LANE constexpr To convert_integer(From a, bool sat) {
 // To an integral value of the same type. Zeros keep the sign of what they come from.
 template <class F>
 MPFA_SIM_LANE F integral(F x, Rounding mode) {
+  if (std::is_same_v<F, double> && is_nan(x)) return returned_nan(x);
   switch (mode) {
     case Rounding::kZero:
       return std::trunc(x);
@@ -71,19 +72,65 @@ MPFA_SIM_LANE constexpr F modified(F x, ConvertOptions options) {
   return options.sat ? saturate(x) : x;
 }
 
-template <class F>
-MPFA_SIM_LANE constexpr F source(F x, ConvertOptions options) {
-  if constexpr (std::is_same_v<F, float>) {
-    if (options.ftz) return flush_subnormal(x);
+// .ftz leaves a subnormal f32 that becomes an f16, as on an H200: one of the smallest f16 in .rm or
+// .rp.
+template <class To, class From>
+MPFA_SIM_LANE constexpr From source(From x, ConvertOptions options) {
+  if constexpr (std::is_same_v<From, float> && !std::is_same_v<To, Fp16>) {
+    if (options.ftz) return flush_subnormal(canonical(x));
   }
   return x;
 }
 
+// A NaN of f64 or to f64 keeps its sign and the upper bits of its payload, and becomes quiet.
+template <class To, class From>
+MPFA_SIM_LANE constexpr To resized_nan(From x) {
+  constexpr int kDropped = FloatType<From>::kMantissaBits - FloatType<To>::kMantissaBits;
+  constexpr int kSignShift = static_cast<int>(8 * sizeof(From)) - 1;
+  const uint64_t bits = bits_of(x);
+  const uint64_t payload =
+      kDropped > 0 ? bits >> (kDropped > 0 ? kDropped : 0) : bits << (kDropped > 0 ? 0 : -kDropped);
+  constexpr uint64_t kInfinity = FloatType<To>::kInfinity;
+  constexpr uint64_t kMantissa = (uint64_t{1} << FloatType<To>::kMantissaBits) - 1;
+  constexpr uint64_t kQuiet = uint64_t{1} << (FloatType<To>::kMantissaBits - 1);
+  const uint64_t sign = (bits >> kSignShift) != 0 ? uint64_t{FloatType<To>::kSign} : 0;
+  return from_bits<To>(static_cast<BitsOf<To>>(sign | kInfinity | kQuiet | (payload & kMantissa)));
+}
+
+// tf32 of NaN, which the ISA leaves open, as on an H200: .rna chops the payload, and .satfinite
+// then takes a unit away.
+MPFA_SIM_LANE constexpr Tf32 tf32_of_nan(float x, ConvertOptions options) {
+  constexpr uint32_t kUnit = FloatType<Tf32>::kUnit;
+  if (options.rounding != Rounding::kNearestAway) return {FloatType<Tf32>::kNan & ~(kUnit - 1)};
+  return {(bits_of(x) & ~(kUnit - 1)) - (options.satfinite ? kUnit : 0)};
+}
+
+// What an H200 gives for NaN, where that is not the canonical NaN of To.
+template <class To, class From>
+inline constexpr bool kKeepsPayload = (std::is_same_v<From, double> &&
+                                       !std::is_same_v<To, double>) ||
+                                      (std::is_same_v<From, Fp16> && std::is_same_v<To, double>);
+
 template <class To, class From>
 MPFA_SIM_LANE To convert_float(From a, ConvertOptions options) {
-  auto wide = widened(source(a, options));
+  if constexpr (kKeepsPayload<To, From>) {
+    if (is_nan(a)) return modified(resized_nan<To>(a), options);
+  }
+  if constexpr (std::is_same_v<To, Tf32>) {
+    if (is_nan(a)) return tf32_of_nan(a, options);
+  }
+  auto wide = widened(source<To>(a, options));
+  if constexpr (std::is_same_v<To, float> && !std::is_same_v<From, double>) {
+    // A mere move but for the width, unless the canonical NaN is asked for by a modifier.
+    constexpr bool kMoves = !std::is_same_v<From, Fp16>;
+    if (kMoves && !options.to_integral && !options.ftz && !options.sat) return wide;
+  }
   if (options.to_integral) wide = integral(wide, options.rounding);
-  return modified(narrowed<To>(wide, options.rounding), options);
+  To result = narrowed<To>(wide, options.rounding);
+  if constexpr (std::is_same_v<To, float> && std::is_same_v<From, double>) {
+    if (options.ftz) result = flush_tiny(result, wide, options.rounding);
+  }
+  return modified(result, options);
 }
 
 // ---- Integer to float ---------------------------------------------------------------------------
@@ -158,7 +205,7 @@ MPFA_SIM_LANE constexpr To cast_clamped(double x) {
 // the highest bit alone (ISA, section cvt, Integer Notes).
 template <class To, class From>
 MPFA_SIM_LANE To convert_float_to_integer(From a, ConvertOptions options) {
-  const auto wide = widened(source(a, options));
+  const auto wide = widened(source<To>(a, options));
   const double value = integral(wide, options.rounding);
   constexpr bool kZeroNan = !std::is_same_v<From, double> && sizeof(To) < 8;
   constexpr auto kNanResult =

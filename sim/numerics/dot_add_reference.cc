@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "sim/numerics/exact.h"
+#include "sim/numerics/rounding.h"
 
 namespace mpfa::sim {
 namespace {
@@ -14,7 +15,6 @@ namespace {
 constexpr uint32_t kF32Nan = 0x7FFFFFFF;
 constexpr uint32_t kF32Infinity = 0x7F800000;
 constexpr uint16_t kF16Nan = 0x7FFF;
-constexpr uint64_t kF64Nan = 0x7FF8000000000000;
 
 // What is added: (-1)^negative * significand * 2^(exponent - fraction_bits).
 struct Term {
@@ -299,14 +299,14 @@ uint64_t fp8_as_f16_chain(const DotAddModel& model, const DotOperands& operands,
   return c;
 }
 
-// Which NaN GPUs return is not documented; here it is the canonical one, whatever the operands'
-// are.
+// NaNs are those of a chain of fma.f64, as on an H200.
 uint64_t sequential_fma(const DotOperands& operands, uint64_t c) {
   auto sum = std::bit_cast<double>(c);
   for (size_t k = 0; k < operands.a.size(); ++k) {
-    sum = std::fma(std::bit_cast<double>(operands.a[k]), std::bit_cast<double>(operands.b[k]), sum);
+    sum = float_fma<>(std::bit_cast<double>(operands.a[k]), std::bit_cast<double>(operands.b[k]),
+                      sum);
   }
-  return std::isnan(sum) ? kF64Nan : std::bit_cast<uint64_t>(sum);
+  return std::bit_cast<uint64_t>(sum);
 }
 
 // ISA, section "mma": without .satfinite the accumulator wraps around.

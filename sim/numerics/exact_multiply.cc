@@ -7,9 +7,32 @@
 #include <vector>
 
 #include "sim/numerics/float_type.h"
+#include "sim/numerics/rounding.h"
 
 namespace mpfa::sim {
 namespace {
+
+// One sum after another, rounded in a mode. NaNs are those of the instruction fma.f64.
+template <Rounding kMode>
+double rounded_sum(const double* x, const double* y, int k, double sum) {
+  for (int i = 0; i < k; ++i) {
+    sum = float_fma<ArithmeticOptions{.rounding = kMode}>(x[i], y[i], sum);
+  }
+  return sum;
+}
+
+double rounded_sum(Rounding mode, const double* x, const double* y, int k, double sum) {
+  switch (mode) {
+    case Rounding::kZero:
+      return rounded_sum<Rounding::kZero>(x, y, k, sum);
+    case Rounding::kDown:
+      return rounded_sum<Rounding::kDown>(x, y, k, sum);
+    case Rounding::kUp:
+      return rounded_sum<Rounding::kUp>(x, y, k, sum);
+    default:
+      return rounded_sum<Rounding::kNearestEven>(x, y, k, sum);
+  }
+}
 
 // Calls element(i, j, c) for every element of D, which becomes what it returns.
 template <class T, class Element>
@@ -59,8 +82,10 @@ void f64_multiply(const MatrixMultiply& op, const MatrixOperands& operands) {
   for_each_element<double>(op, operands, [&](int64_t i, int64_t j, double sum) {
     const double* x = a + i * operands.a_stride;
     const double* y = b + j * operands.b_stride;
+    const double c = sum;
     for (int k = 0; k < op.k; ++k) sum = std::fma(x[k], y[k], sum);
-    return canonical(sum);
+    const bool as_is = op.rounding == Rounding::kNearestEven && !is_nan(sum);
+    return as_is ? sum : rounded_sum(op.rounding, x, y, op.k, c);
   });
 }
 

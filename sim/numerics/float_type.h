@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "mpfa/formats.h"
 #include "sim/numerics/lane.h"
@@ -97,6 +98,14 @@ MPFA_SIM_LANE constexpr bool is_finite(F x) {
 template <class F>
 MPFA_SIM_LANE constexpr F canonical(F x) {
   return is_nan(x) ? from_bits<F>(FloatType<F>::kNan) : x;
+}
+
+// What an instruction returns for its operand x, a NaN: the canonical one, but of f64 x, quiet.
+template <class F>
+MPFA_SIM_LANE constexpr F returned_nan([[maybe_unused]] F x) {
+  constexpr auto kQuiet = static_cast<BitsOf<F>>(FloatType<F>::kNan & ~FloatType<F>::kInfinity);
+  constexpr bool kKept = std::is_same_v<F, double>;
+  return from_bits<F>(static_cast<BitsOf<F>>(kKept ? bits_of(x) | kQuiet : FloatType<F>::kNan));
 }
 
 // .ftz: a subnormal becomes the zero of its sign.

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "sim/numerics/dot_add_model.h"
+#include "sim/numerics/rounding_mode.h"
 
 namespace mpfa::sim {
 
@@ -18,6 +19,8 @@ struct MatrixMultiply {
   // Of floating-point types but f64 (ISA, section "wgmma.mma_async": imm-scale-a, imm-scale-b).
   bool negate_a = false;
   bool negate_b = false;
+  // Of f64 alone; the others round as their models say.
+  Rounding rounding = Rounding::kNearestEven;
 };
 
 // Strides are in elements: in containers of A and B (tensor_types.h), along which k runs.

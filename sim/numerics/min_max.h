@@ -1,7 +1,8 @@
 // min, max, abs and neg of f16, bf16, f32 and f64 (ISA, sections min and max of Floating Point and
 // of Half Precision Floating Point Instructions): on the bits, so for every type alike.
 //
-// abs and neg change the sign bit alone, of NaNs too: the ISA leaves the NaN open.
+// The ISA leaves the NaNs that they return open. An H200 gives the canonical one; of f64, the last
+// operand that is a NaN, quiet and with its sign, of abs and neg too.
 #pragma once
 
 #include <cstdint>
@@ -43,7 +44,7 @@ MPFA_SIM_LANE constexpr F min_or_max(F a, F b, bool propagate_nan) {
   chosen = is_nan(a) ? b : chosen;
   chosen = is_nan(b) ? a : chosen;  // a NaN too if both are
   const bool nan = propagate_nan ? is_nan(a) || is_nan(b) : is_nan(a) && is_nan(b);
-  return nan ? from_bits<F>(FloatType<F>::kNan) : chosen;
+  return nan ? returned_nan(is_nan(b) ? b : a) : chosen;
 }
 
 template <MinMaxOptions kOptions, class F>
@@ -88,12 +89,13 @@ MPFA_SIM_LANE constexpr F float_max(F a, F b, F c) {
 
 template <bool kFtz = false, class F>
 MPFA_SIM_LANE constexpr F float_abs(F x) {
-  return magnitude(kFtz ? flush_subnormal(x) : x);
+  return is_nan(x) ? returned_nan(x) : magnitude(kFtz ? flush_subnormal(x) : x);
 }
 template <bool kFtz = false, class F>
 MPFA_SIM_LANE constexpr F float_neg(F x) {
   const F flushed = kFtz ? flush_subnormal(x) : x;
-  return from_bits<F>(static_cast<BitsOf<F>>(bits_of(flushed) ^ FloatType<F>::kSign));
+  const F negated = from_bits<F>(static_cast<BitsOf<F>>(bits_of(flushed) ^ FloatType<F>::kSign));
+  return is_nan(x) ? returned_nan(x) : negated;
 }
 
 }  // namespace mpfa::sim

@@ -6,7 +6,7 @@
 // in any mode gives what one rounding of the exact result would.
 //
 // NaN results: f32 gives 0x7FFFFFFF, as GPUs do; the ISA leaves it open. f64 keeps payloads, as the
-// ISA says, those of the host: the first NaN among the operands, quiet.
+// ISA says; on an H200 those of b, else of fma's c, else of a.
 #pragma once
 
 #include <cmath>
@@ -20,12 +20,13 @@
 namespace mpfa::sim {
 
 // The modifiers of an arithmetic instruction. .ftz is for f32 and f16; .sat not for f64; .relu for
-// f16 and bf16 (half.h).
+// f16 and bf16 (half.h), and so is .oob, of fma.
 struct ArithmeticOptions {
   Rounding rounding = Rounding::kNearestEven;
   bool ftz = false;
   bool sat = false;
   bool relu = false;
+  bool oob = false;
 };
 
 // value + error, of which value is the nearest double, rounded to odd. A NaN error is none.
@@ -141,8 +142,7 @@ MPFA_SIM_LANE double sqrt_rounded(double a, Rounding mode) {
   return double_rounded(exact_root(exact_value(a)), mode);
 }
 
-// An operand and a result under the modifiers. f64 has none, and keeps its NaNs. .ftz looks at the
-// rounded result; the ISA does not say whether a GPU does.
+// An operand and a result under the modifiers. f64 has none, and keeps its NaNs.
 template <ArithmeticOptions kOptions>
 MPFA_SIM_LANE constexpr float float_operand(float x) {
   return kOptions.ftz ? flush_subnormal(x) : x;
@@ -161,35 +161,82 @@ MPFA_SIM_LANE constexpr double float_result(double x) {
   return x;
 }
 
+// What .ftz does with a result that is not exact: it looks, as an H200 does (the ISA leaves it
+// open), at the result that would be if exponents had no end. `exact` is correct to as many bits as
+// float_rounded() needs.
+MPFA_SIM_LANE constexpr float flush_tiny(float rounded, double exact, Rounding mode) {
+  const float enlarged = float_rounded(exact * 0x1p64, mode);
+  const bool tiny = from_bits<float>(magnitude_bits(enlarged)) < 0x1p-62f;
+  return from_bits<float>(tiny ? bits_of(rounded) & FloatType<float>::kSign : bits_of(rounded));
+}
+
+// A result of f64 whose operands may be NaN, the later ones first.
+MPFA_SIM_LANE constexpr double last_nan(double result, double b, double a) {
+  const double of_a = is_nan(a) ? returned_nan(a) : result;
+  return is_nan(b) ? returned_nan(b) : of_a;
+}
+
 // The instructions, for float and double: float_add<ArithmeticOptions{.ftz = true}>(a, b).
-template <ArithmeticOptions kOptions = ArithmeticOptions{}, class F>
-MPFA_SIM_LANE F float_add(F a, F b) {
+// Sums that are tiny are exact.
+template <ArithmeticOptions kOptions = ArithmeticOptions{}>
+MPFA_SIM_LANE float float_add(float a, float b) {
   return float_result<kOptions>(
       add_rounded(float_operand<kOptions>(a), float_operand<kOptions>(b), kOptions.rounding));
 }
-
-template <ArithmeticOptions kOptions = ArithmeticOptions{}, class F>
-MPFA_SIM_LANE F float_sub(F a, F b) {
-  return float_result<kOptions>(
-      add_rounded(float_operand<kOptions>(a), -float_operand<kOptions>(b), kOptions.rounding));
+template <ArithmeticOptions kOptions = ArithmeticOptions{}>
+MPFA_SIM_LANE double float_add(double a, double b) {
+  return last_nan(add_rounded(a, b, kOptions.rounding), b, a);
 }
 
-template <ArithmeticOptions kOptions = ArithmeticOptions{}, class F>
-MPFA_SIM_LANE F float_mul(F a, F b) {
-  return float_result<kOptions>(
-      mul_rounded(float_operand<kOptions>(a), float_operand<kOptions>(b), kOptions.rounding));
+template <ArithmeticOptions kOptions = ArithmeticOptions{}>
+MPFA_SIM_LANE float float_sub(float a, float b) {
+  return float_add<kOptions>(a, -b);
+}
+template <ArithmeticOptions kOptions = ArithmeticOptions{}>
+MPFA_SIM_LANE double float_sub(double a, double b) {
+  return last_nan(add_rounded(a, -b, kOptions.rounding), b, a);
 }
 
-template <ArithmeticOptions kOptions = ArithmeticOptions{}, class F>
-MPFA_SIM_LANE F float_fma(F a, F b, F c) {
-  return float_result<kOptions>(fma_rounded(float_operand<kOptions>(a), float_operand<kOptions>(b),
-                                            float_operand<kOptions>(c), kOptions.rounding));
+template <ArithmeticOptions kOptions = ArithmeticOptions{}>
+MPFA_SIM_LANE float float_mul(float a, float b) {
+  const float x = float_operand<kOptions>(a);
+  const float y = float_operand<kOptions>(b);
+  const float rounded = mul_rounded(x, y, kOptions.rounding);
+  if constexpr (!kOptions.ftz) return float_result<kOptions>(rounded);
+  return float_result<kOptions>(flush_tiny(rounded, double{x} * y, kOptions.rounding));
+}
+template <ArithmeticOptions kOptions = ArithmeticOptions{}>
+MPFA_SIM_LANE double float_mul(double a, double b) {
+  return last_nan(mul_rounded(a, b, kOptions.rounding), b, a);
 }
 
-template <ArithmeticOptions kOptions = ArithmeticOptions{}, class F>
-MPFA_SIM_LANE F float_div(F a, F b) {
-  return float_result<kOptions>(
-      div_rounded(float_operand<kOptions>(a), float_operand<kOptions>(b), kOptions.rounding));
+template <ArithmeticOptions kOptions = ArithmeticOptions{}>
+MPFA_SIM_LANE float float_fma(float a, float b, float c) {
+  const float x = float_operand<kOptions>(a);
+  const float y = float_operand<kOptions>(b);
+  const float z = float_operand<kOptions>(c);
+  const float rounded = fma_rounded(x, y, z, kOptions.rounding);
+  if constexpr (!kOptions.ftz) return float_result<kOptions>(rounded);
+  const double exact = add_to_odd(double{x} * y, z);
+  return float_result<kOptions>(flush_tiny(rounded, exact, kOptions.rounding));
+}
+template <ArithmeticOptions kOptions = ArithmeticOptions{}>
+MPFA_SIM_LANE double float_fma(double a, double b, double c) {
+  const double of_addend = last_nan(fma_rounded(a, b, c, kOptions.rounding), c, a);
+  return is_nan(b) ? returned_nan(b) : of_addend;
+}
+
+template <ArithmeticOptions kOptions = ArithmeticOptions{}>
+MPFA_SIM_LANE float float_div(float a, float b) {
+  const float x = float_operand<kOptions>(a);
+  const float y = float_operand<kOptions>(b);
+  const float rounded = div_rounded(x, y, kOptions.rounding);
+  if constexpr (!kOptions.ftz) return float_result<kOptions>(rounded);
+  return float_result<kOptions>(flush_tiny(rounded, double{x} / y, kOptions.rounding));
+}
+template <ArithmeticOptions kOptions = ArithmeticOptions{}>
+MPFA_SIM_LANE double float_div(double a, double b) {
+  return div_rounded(a, b, kOptions.rounding);
 }
 
 template <ArithmeticOptions kOptions = ArithmeticOptions{}, class F>

@@ -28,10 +28,10 @@ void f32_functions(Suite& suite) {
   APPROXIMATE("lg2.approx" ftz ".f32", kF32, f32_within(0x1p-22, 0x1p-22)); \
   APPROXIMATE("sin.approx" ftz ".f32", kAngle, f32_within(0, 0x1.3bp-15));  \
   APPROXIMATE("cos.approx" ftz ".f32", kAngle, f32_within(0, 0x1.3bp-15));
-  FORMS("")
-  FORMS(".ftz")
+  FORMS("");
+  FORMS(".ftz");
 #undef FORMS
-      APPROXIMATE("tanh.approx.f32", kF32, f32_within(0x1p-11));
+  APPROXIMATE("tanh.approx.f32", kF32, f32_within(0x1p-11));
 }
 
 // Divisors beyond 2^126 have no bound and special cases of their own in div.approx.
@@ -70,10 +70,10 @@ void half_functions(Suite& suite) {
             1024,                                                                               \
             Tolerance{k##format, 2, relative, absolute}},                                       \
            PTX_1(32, 32, op "." #T "x2 %0, %1;"));
-  FORMS("ex2.approx", f16, F16, 0x1.12p-9, 0x1p-23)
-  FORMS("ex2.approx.ftz", bf16, Bf16, 0x1p-6, 0)
-  FORMS("tanh.approx", f16, F16, 0, 0x1.03p-10)
-  FORMS("tanh.approx", bf16, Bf16, 0x1p-7, 0x1p-132)
+  FORMS("ex2.approx", f16, F16, 0x1.12p-9, 0x1p-23);
+  FORMS("ex2.approx.ftz", bf16, Bf16, 0x1p-6, 0);
+  FORMS("tanh.approx", f16, F16, 0, 0x1.03p-10);
+  FORMS("tanh.approx", bf16, Bf16, 0x1p-7, 0x1p-132);
 #undef FORMS
 }
 

@@ -64,32 +64,48 @@ __device__ T* as(Cell* cell) {
   ATOM(shared, op, W, kind) RED(global, op, W, kind) RED(shared, op, W, kind)
 
 void integers(Suite& suite) {
-  BOTH("and.b32", 32, kInt32)
-  BOTH("or.b32", 32, kInt32) BOTH("xor.b32", 32, kInt32) BOTH("and.b64", 64, kInt64)
-      BOTH("or.b64", 64, kInt64) BOTH("xor.b64", 64, kInt64) BOTH("add.u32", 32, kInt32)
-          BOTH("add.s32", 32, kInt32) BOTH("add.u64", 64, kInt64) BOTH("min.u32", 32, kInt32) BOTH(
-              "min.s32", 32, kInt32) BOTH("max.u32", 32, kInt32) BOTH("max.s32", 32, kInt32)
-              BOTH("min.u64", 64, kInt64) BOTH("min.s64", 64, kInt64) BOTH("max.u64", 64, kInt64)
-                  BOTH("max.s64", 64, kInt64) BOTH("inc.u32", 32, kShift)
-                      BOTH("dec.u32", 32, kShift) ATOM(global, "exch.b32", 32, kInt32)
-                          ATOM(shared, "exch.b32", 32, kInt32) ATOM(global, "exch.b64", 64, kInt64)
-                              ATOM(shared, "exch.b64", 64, kInt64)
+  BOTH("and.b32", 32, kInt32);
+  BOTH("or.b32", 32, kInt32);
+  BOTH("xor.b32", 32, kInt32);
+  BOTH("and.b64", 64, kInt64);
+  BOTH("or.b64", 64, kInt64);
+  BOTH("xor.b64", 64, kInt64);
+  BOTH("add.u32", 32, kInt32);
+  BOTH("add.s32", 32, kInt32);
+  BOTH("add.u64", 64, kInt64);
+  BOTH("min.u32", 32, kInt32);
+  BOTH("min.s32", 32, kInt32);
+  BOTH("max.u32", 32, kInt32);
+  BOTH("max.s32", 32, kInt32);
+  BOTH("min.u64", 64, kInt64);
+  BOTH("min.s64", 64, kInt64);
+  BOTH("max.u64", 64, kInt64);
+  BOTH("max.s64", 64, kInt64);
+  BOTH("inc.u32", 32, kShift);
+  BOTH("dec.u32", 32, kShift);
+  ATOM(global, "exch.b32", 32, kInt32);
+  ATOM(shared, "exch.b32", 32, kInt32);
+  ATOM(global, "exch.b64", 64, kInt64);
+  ATOM(shared, "exch.b64", 64, kInt64);
 }
 
 void floats(Suite& suite) {
-  BOTH("add.f32", 32, kF32)
-  BOTH("add.f64", 64, kF64) BOTH("add.noftz.f16", 16, kF16) BOTH("add.noftz.bf16", 16, kBf16)
-      BOTH("add.noftz.f16x2", 32, kF16x2) BOTH("add.noftz.bf16x2", 32, kBf16x2)
+  BOTH("add.f32", 32, kF32);
+  BOTH("add.f64", 64, kF64);
+  BOTH("add.noftz.f16", 16, kF16);
+  BOTH("add.noftz.bf16", 16, kBf16);
+  BOTH("add.noftz.f16x2", 32, kF16x2);
+  BOTH("add.noftz.bf16x2", 32, kBf16x2);
 }
 
 // By the orders and scopes that there are, which do not change a lane's own.
 void orders(Suite& suite) {
-  ATOM(global, "relaxed.gpu.add.u32", 32, kInt32)
-  ATOM(global, "acquire.cta.add.u32", 32, kInt32)
-  ATOM(global, "release.cluster.add.u32", 32, kInt32)
-  ATOM(global, "acq_rel.sys.add.f32", 32, kF32)
-  RED(global, "relaxed.gpu.add.u32", 32, kInt32)
-  RED(global, "release.sys.add.f32", 32, kF32)
+  ATOM(global, "relaxed.gpu.add.u32", 32, kInt32);
+  ATOM(global, "acquire.cta.add.u32", 32, kInt32);
+  ATOM(global, "release.cluster.add.u32", 32, kInt32);
+  ATOM(global, "acq_rel.sys.add.f32", 32, kF32);
+  RED(global, "relaxed.gpu.add.u32", 32, kInt32);
+  RED(global, "release.sys.add.f32", 32, kF32);
 }
 
 // The memory is a, what it is compared with b, the new value c.
@@ -116,7 +132,12 @@ void compare_and_swap(Suite& suite) {
           lane.y = *as<PTX_T##W>(cell);                                                           \
         }));                                                                                      \
   }
-  CAS(global, 16) CAS(global, 32) CAS(global, 64) CAS(shared, 16) CAS(shared, 32) CAS(shared, 64)
+  CAS(global, 16);
+  CAS(global, 32);
+  CAS(global, 64);
+  CAS(shared, 16);
+  CAS(shared, 32);
+  CAS(shared, 64);
 #undef CAS
 }
 
@@ -146,14 +167,14 @@ void compare_and_swap(Suite& suite) {
            });
 
 void wide(Suite& suite) {
-  WIDE(global, "exch.b128 old", "exch.b128 o, [%2], n;", old)
-  WIDE(global, "exch.b128 new", "exch.b128 o, [%2], n;", memory)
-  WIDE(global, "cas.b128 old", "cas.b128 o, [%2], w, n;", old)
-  WIDE(global, "cas.b128 new", "cas.b128 o, [%2], w, n;", memory)
-  WIDE(shared, "exch.b128 old", "exch.b128 o, [%2], n;", old)
-  WIDE(shared, "exch.b128 new", "exch.b128 o, [%2], n;", memory)
-  WIDE(shared, "cas.b128 old", "cas.b128 o, [%2], w, n;", old)
-  WIDE(shared, "cas.b128 new", "cas.b128 o, [%2], w, n;", memory)
+  WIDE(global, "exch.b128 old", "exch.b128 o, [%2], n;", old);
+  WIDE(global, "exch.b128 new", "exch.b128 o, [%2], n;", memory);
+  WIDE(global, "cas.b128 old", "cas.b128 o, [%2], w, n;", old);
+  WIDE(global, "cas.b128 new", "cas.b128 o, [%2], w, n;", memory);
+  WIDE(shared, "exch.b128 old", "exch.b128 o, [%2], n;", old);
+  WIDE(shared, "exch.b128 new", "exch.b128 o, [%2], n;", memory);
+  WIDE(shared, "cas.b128 old", "cas.b128 o, [%2], w, n;", old);
+  WIDE(shared, "cas.b128 new", "cas.b128 o, [%2], w, n;", memory);
 }
 
 namespace {
@@ -210,9 +231,10 @@ Inputs vector_inputs(Kind kind) {
 #define PACK8 PACK4 " mov.b32 %2, {h4, h5}; mov.b32 %3, {h6, h7};"
 
 void vectors(Suite& suite) {
-  ATOM_VECTOR("add.v2.f32", kF32, "atom.global.add.v2.f32 {%0, %1}, [%4], {%5, %6};")
+  ATOM_VECTOR("add.v2.f32", kF32, "atom.global.add.v2.f32 {%0, %1}, [%4], {%5, %6};");
   ATOM_VECTOR("add.v4.f32", kF32,
-              "atom.global.add.v4.f32 {%0, %1, %2, %3}, [%4], {%5, %6, %7, %8};")
+              "atom.global.add.v4.f32 {%0, %1, %2, %3}, [%4], {%5, %6, %7, %8};");
+
 #define FORMS(op, T, kind)                                                                     \
   ATOM_VECTOR(#op ".noftz.v2." #T, kind, HALVES(#op ".noftz.v2." #T, "h0, h1", PACK2))         \
   ATOM_VECTOR(#op ".noftz.v4." #T, kind, HALVES(#op ".noftz.v4." #T, "h0, h1, h2, h3", PACK4)) \
@@ -222,16 +244,20 @@ void vectors(Suite& suite) {
               "atom.global." #op ".noftz.v2." #T "x2 {%0, %1}, [%4], {%5, %6};")               \
   ATOM_VECTOR(#op ".noftz.v4." #T "x2", kind,                                                  \
               "atom.global." #op ".noftz.v4." #T "x2 {%0, %1, %2, %3}, [%4], {%5, %6, %7, %8};")
-  FORMS(add, f16, kF16x2)
-  FORMS(min, f16, kF16x2) FORMS(max, f16, kF16x2) FORMS(add, bf16, kBf16x2)
-      FORMS(min, bf16, kBf16x2) FORMS(max, bf16, kBf16x2)
+  FORMS(add, f16, kF16x2);
+  FORMS(min, f16, kF16x2);
+  FORMS(max, f16, kF16x2);
+  FORMS(add, bf16, kBf16x2);
+  FORMS(min, bf16, kBf16x2);
+  FORMS(max, bf16, kBf16x2);
 #undef FORMS
 #define RED_VECTOR(op, kind, list) \
   VECTOR_OF("red.global." op, kind, "red.global." op " [%4], {" list "};", memory)
-          RED_VECTOR("add.v2.f32", kF32, "%5, %6") RED_VECTOR("add.v4.f32", kF32, "%5, %6, %7, %8")
-              RED_VECTOR("add.noftz.v4.f16x2", kF16x2, "%5, %6, %7, %8")
-                  RED_VECTOR("min.noftz.v4.f16x2", kF16x2, "%5, %6, %7, %8")
-                      RED_VECTOR("max.noftz.v2.bf16x2", kBf16x2, "%5, %6")
+  RED_VECTOR("add.v2.f32", kF32, "%5, %6");
+  RED_VECTOR("add.v4.f32", kF32, "%5, %6, %7, %8");
+  RED_VECTOR("add.noftz.v4.f16x2", kF16x2, "%5, %6, %7, %8");
+  RED_VECTOR("min.noftz.v4.f16x2", kF16x2, "%5, %6, %7, %8");
+  RED_VECTOR("max.noftz.v2.bf16x2", kBf16x2, "%5, %6");
 #undef RED_VECTOR
 }
 

@@ -26,7 +26,7 @@ void narrowing(Suite& suite) {
   CONVERT(#rounding ".ftz.bf16.f32", 16, 32, kF32);    \
   CONVERT(#rounding ".bf16.f64", 16, 64, kF64);        \
   CONVERT(#rounding ".bf16.f16", 16, 16, kF16);
-  FOR_ROUNDINGS(FORMS)
+  FOR_ROUNDINGS(FORMS);
 #undef FORMS
 }
 
@@ -37,9 +37,14 @@ void tiny_results(Suite& suite) {
     run_launch(suite, {"cvt." op " tiny", {Kind::kF64}, 32}, make_tiny_doubles(256), \
                launch_of(PTX_1(32, 64, "cvt." op " %0, %1;")));                      \
   }
-  FORMS("rn.f32.f64")
-  FORMS("rz.f32.f64") FORMS("rm.f32.f64") FORMS("rp.f32.f64") FORMS("rn.ftz.f32.f64")
-      FORMS("rz.ftz.f32.f64") FORMS("rm.ftz.f32.f64") FORMS("rp.ftz.f32.f64")
+  FORMS("rn.f32.f64");
+  FORMS("rz.f32.f64");
+  FORMS("rm.f32.f64");
+  FORMS("rp.f32.f64");
+  FORMS("rn.ftz.f32.f64");
+  FORMS("rz.ftz.f32.f64");
+  FORMS("rm.ftz.f32.f64");
+  FORMS("rp.ftz.f32.f64");
 #undef FORMS
 }
 
@@ -67,16 +72,20 @@ void within_a_format(Suite& suite) {
   CONVERT("rzi." #T "." #T, W, W, kind); \
   CONVERT("rmi." #T "." #T, W, W, kind); \
   CONVERT("rpi." #T "." #T, W, W, kind);
-  FORMS(f16, 16, kF16)
-  FORMS(bf16, 16, kBf16) FORMS(f32, 32, kF32) FORMS(f64, 64, kF64)
+  FORMS(f16, 16, kF16);
+  FORMS(bf16, 16, kBf16);
+  FORMS(f32, 32, kF32);
+  FORMS(f64, 64, kF64);
 #undef FORMS
 #define FORMS(T, W, kind)                    \
   CONVERT("sat." #T "." #T, W, W, kind);     \
   CONVERT("rni.sat." #T "." #T, W, W, kind); \
   CONVERT("rpi.sat." #T "." #T, W, W, kind);
-      FORMS(f16, 16, kF16) FORMS(f32, 32, kF32) FORMS(f64, 64, kF64)
+  FORMS(f16, 16, kF16);
+  FORMS(f32, 32, kF32);
+  FORMS(f64, 64, kF64);
 #undef FORMS
-          CONVERT("ftz.f32.f32", 32, 32, kF32);
+  CONVERT("ftz.f32.f32", 32, 32, kF32);
   CONVERT("ftz.sat.f32.f32", 32, 32, kF32);
   CONVERT("rni.ftz.f32.f32", 32, 32, kF32);
   CONVERT("rzi.ftz.f32.f32", 32, 32, kF32);
@@ -91,11 +100,14 @@ void packed(Suite& suite) {
   CONVERT(modifiers ".bf16.f32", 16, 32, kF32);      \
   CONVERT_TWO(modifiers ".f16x2.f32", 32, 32, kF32); \
   CONVERT_TWO(modifiers ".bf16x2.f32", 32, 32, kF32);
-  FORMS("rn.relu")
-  FORMS("rn.satfinite") FORMS("rn.relu.satfinite") FORMS("rz.relu") FORMS("rz.satfinite")
-      FORMS("rz.relu.satfinite")
+  FORMS("rn.relu");
+  FORMS("rn.satfinite");
+  FORMS("rn.relu.satfinite");
+  FORMS("rz.relu");
+  FORMS("rz.satfinite");
+  FORMS("rz.relu.satfinite");
 #undef FORMS
-          CONVERT_TWO("rn.f16x2.f32", 32, 32, kF32);
+  CONVERT_TWO("rn.f16x2.f32", 32, 32, kF32);
   CONVERT_TWO("rz.f16x2.f32", 32, 32, kF32);
   CONVERT_TWO("rn.bf16x2.f32", 32, 32, kF32);
   CONVERT_TWO("rz.bf16x2.f32", 32, 32, kF32);
@@ -118,7 +130,8 @@ void fp8(Suite& suite) {
   CONVERT("rn.satfinite.relu." #T ".f16x2", 16, 32, kF16x2); \
   CONVERT("rn.f16x2." #T, 32, 16, kBytePairs);               \
   CONVERT("rn.relu.f16x2." #T, 32, 16, kBytePairs);
-  FORMS(e4m3x2) FORMS(e5m2x2)
+  FORMS(e4m3x2);
+  FORMS(e5m2x2);
 #undef FORMS
 }
 

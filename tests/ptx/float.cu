@@ -14,7 +14,7 @@ void f32_sums(Suite& suite) {
   BINARY("add." #rounding ".ftz.sat.f32", 32, kF32); \
   BINARY("sub." #rounding ".f32", 32, kF32);         \
   BINARY("sub." #rounding ".ftz.sat.f32", 32, kF32);
-  FOR_ROUNDINGS(FORMS)
+  FOR_ROUNDINGS(FORMS);
 #undef FORMS
   BINARY("add.f32", 32, kF32);
   BINARY("sub.f32", 32, kF32);
@@ -31,7 +31,7 @@ void f32_products(Suite& suite) {
   TERNARY("fma." #rounding ".ftz.f32", 32, kF32);    \
   TERNARY("fma." #rounding ".sat.f32", 32, kF32);    \
   TERNARY("fma." #rounding ".ftz.sat.f32", 32, kF32);
-  FOR_ROUNDINGS(FORMS)
+  FOR_ROUNDINGS(FORMS);
 #undef FORMS
   BINARY("mul.f32", 32, kF32);
   TERNARY("mad.rn.f32", 32, kF32);
@@ -45,7 +45,7 @@ void f32_quotients(Suite& suite) {
   UNARY("rcp." #rounding ".ftz.f32", 32, kF32);  \
   UNARY("sqrt." #rounding ".f32", 32, kF32);     \
   UNARY("sqrt." #rounding ".ftz.f32", 32, kF32);
-  FOR_ROUNDINGS(FORMS)
+  FOR_ROUNDINGS(FORMS);
 #undef FORMS
 }
 
@@ -58,7 +58,7 @@ void f64_arithmetic(Suite& suite) {
   BINARY("div." #rounding ".f64", 64, kF64);  \
   UNARY("rcp." #rounding ".f64", 64, kF64);   \
   UNARY("sqrt." #rounding ".f64", 64, kF64);
-  FOR_ROUNDINGS(FORMS)
+  FOR_ROUNDINGS(FORMS);
 #undef FORMS
   TERNARY("mad.rn.f64", 64, kF64);
 }
@@ -80,7 +80,8 @@ void signs_and_order(Suite& suite) {
   BINARY(#op ".xorsign.abs.f32", 32, kF32);         \
   BINARY(#op ".ftz.NaN.xorsign.abs.f32", 32, kF32); \
   BINARY(#op ".f64", 64, kF64);
-  FORMS(min) FORMS(max)
+  FORMS(min);
+  FORMS(max);
 #undef FORMS
 }
 
@@ -98,9 +99,14 @@ void tiny_results(Suite& suite) {
        PTX_3(32, 32, 32, 32, "fma." modifiers ".f32 %0, %1, %2, %3;")) \
   TINY("div." modifiers ".f32", make_tiny_quotients(kF32, 256),        \
        PTX_2(32, 32, 32, "div." modifiers ".f32 %0, %1, %2;"))
-  FORMS("rn")
-  FORMS("rz") FORMS("rm") FORMS("rp") FORMS("rn.ftz") FORMS("rz.ftz") FORMS("rm.ftz")
-      FORMS("rp.ftz")
+  FORMS("rn");
+  FORMS("rz");
+  FORMS("rm");
+  FORMS("rp");
+  FORMS("rn.ftz");
+  FORMS("rz.ftz");
+  FORMS("rm.ftz");
+  FORMS("rp.ftz");
 #undef FORMS
 #undef TINY
 }
@@ -112,7 +118,8 @@ void tests_of_class(Suite& suite) {
 #define FORMS(W)   \
   CLASS(finite, W) \
   CLASS(infinite, W) CLASS(number, W) CLASS(notanumber, W) CLASS(normal, W) CLASS(subnormal, W)
-  FORMS(32) FORMS(64)
+  FORMS(32);
+  FORMS(64);
 #undef FORMS
 #undef CLASS
 }

@@ -15,8 +15,9 @@ void f16_arithmetic(Suite& suite) {
   BINARY(#op ".ftz.f16x2", 32, kF16x2);    \
   BINARY(#op ".sat.f16x2", 32, kF16x2);    \
   BINARY(#op ".rn.ftz.sat.f16x2", 32, kF16x2);
-  FORMS(add)
-  FORMS(sub) FORMS(mul)
+  FORMS(add);
+  FORMS(sub);
+  FORMS(mul);
 #undef FORMS
 #define FORMS(T, W, kind)                  \
   TERNARY("fma.rn." #T, W, kind);          \
@@ -27,7 +28,8 @@ void f16_arithmetic(Suite& suite) {
   TERNARY("fma.rn.ftz.relu." #T, W, kind); \
   TERNARY("fma.rn.oob." #T, W, kind);      \
   TERNARY("fma.rn.oob.relu." #T, W, kind);
-      FORMS(f16, 16, kF16) FORMS(f16x2, 32, kF16x2)
+  FORMS(f16, 16, kF16);
+  FORMS(f16x2, 32, kF16x2);
 #undef FORMS
 }
 
@@ -43,7 +45,8 @@ void bf16_arithmetic(Suite& suite) {
   TERNARY("fma.rn.relu." #T, W, kind); \
   TERNARY("fma.rn.oob." #T, W, kind);  \
   TERNARY("fma.rn.oob.relu." #T, W, kind);
-  FORMS(bf16, 16, kBf16) FORMS(bf16x2, 32, kBf16x2)
+  FORMS(bf16, 16, kBf16);
+  FORMS(bf16x2, 32, kBf16x2);
 #undef FORMS
 }
 
@@ -51,9 +54,12 @@ void signs(Suite& suite) {
 #define FORMS(T, W, kind)    \
   UNARY("abs." #T, W, kind); \
   UNARY("neg." #T, W, kind);
-  FORMS(f16, 16, kF16)
-  FORMS(f16x2, 32, kF16x2) FORMS(bf16, 16, kBf16) FORMS(bf16x2, 32, kBf16x2)
-      FORMS(ftz.f16, 16, kF16) FORMS(ftz.f16x2, 32, kF16x2)
+  FORMS(f16, 16, kF16);
+  FORMS(f16x2, 32, kF16x2);
+  FORMS(bf16, 16, kBf16);
+  FORMS(bf16x2, 32, kBf16x2);
+  FORMS(ftz.f16, 16, kF16);
+  FORMS(ftz.f16x2, 32, kF16x2);
 #undef FORMS
 }
 
@@ -64,16 +70,47 @@ void order(Suite& suite) {
   BINARY(#op ".xorsign.abs." #T, W, kind); \
   BINARY(#op ".NaN.xorsign.abs." #T, W, kind);
 #define BOTH(T, W, kind) FORMS(min, T, W, kind) FORMS(max, T, W, kind)
-  BOTH(f16, 16, kF16)
-  BOTH(f16x2, 32, kF16x2) BOTH(bf16, 16, kBf16) BOTH(bf16x2, 32, kBf16x2)
+  BOTH(f16, 16, kF16);
+  BOTH(f16x2, 32, kF16x2);
+  BOTH(bf16, 16, kBf16);
+  BOTH(bf16x2, 32, kBf16x2);
 #undef FORMS
 #define FORMS(op, T, W, kind)          \
   BINARY(#op ".ftz." #T, W, kind);     \
   BINARY(#op ".ftz.NaN." #T, W, kind); \
   BINARY(#op ".ftz.NaN.xorsign.abs." #T, W, kind);
-      BOTH(f16, 16, kF16) BOTH(f16x2, 32, kF16x2)
+  BOTH(f16, 16, kF16);
+  BOTH(f16x2, 32, kF16x2);
 #undef BOTH
 #undef FORMS
+}
+
+// .oob, on the NaN that a tensor copy fills with: 0x7FF7. It is a, b or c of some, of either sign.
+void out_of_bounds(Suite& suite) {
+#define OOB(op, W, kind, body)                                                            \
+  if (suite.wants(op " of 0x7FF7")) {                                                     \
+    Inputs inputs = make_inputs({Kind::kind, Kind::kind, Kind::kind}, 512, 8);            \
+    Random random(9);                                                                     \
+    for (std::vector<uint64_t> & input : inputs) {                                        \
+      const uint64_t shift = random.below(W / 16) * 16;                                   \
+      uint64_t& operand = input[random.below(3)];                                         \
+      operand &= ~(uint64_t{0xFFFF} << shift);                                            \
+      operand |= (random.below(3) == 0 ? uint64_t{0xFFF7} : uint64_t{0x7FF7}) << shift;   \
+    }                                                                                     \
+    run_launch(suite, {op " of 0x7FF7", {Kind::kind, Kind::kind, Kind::kind}, W}, inputs, \
+               launch_of(body));                                                          \
+  }
+#define FORMS(op, W, kind) OOB(op, W, kind, PTX_3(W, W, W, W, op " %0, %1, %2, %3;"))
+  FORMS("fma.rn.oob.f16", 16, kF16);
+  FORMS("fma.rn.oob.relu.f16", 16, kF16);
+  FORMS("fma.rn.oob.f16x2", 32, kF16x2);
+  FORMS("fma.rn.oob.relu.f16x2", 32, kF16x2);
+  FORMS("fma.rn.oob.bf16", 16, kBf16);
+  FORMS("fma.rn.oob.relu.bf16", 16, kBf16);
+  FORMS("fma.rn.oob.bf16x2", 32, kBf16x2);
+  FORMS("fma.rn.oob.relu.bf16x2", 32, kBf16x2);
+#undef FORMS
+#undef OOB
 }
 
 // Results about the smallest normal number.
@@ -86,9 +123,9 @@ void tiny_results(Suite& suite) {
 #define FORMS(T, mul, fma, kind, format)                                        \
   TINY(mul "." T, kind, format, 2, PTX_2(16, 16, 16, mul "." T " %0, %1, %2;")) \
   TINY(fma "." T, kind, format, 3, PTX_3(16, 16, 16, 16, fma "." T " %0, %1, %2, %3;"))
-  FORMS("f16", "mul.rn", "fma.rn", kF16, kF16)
-  FORMS("f16", "mul.rn.ftz", "fma.rn.ftz", kF16, kF16)
-      FORMS("bf16", "mul.rn", "fma.rn", kBf16, kBf16)
+  FORMS("f16", "mul.rn", "fma.rn", kF16, kF16);
+  FORMS("f16", "mul.rn.ftz", "fma.rn.ftz", kF16, kF16);
+  FORMS("bf16", "mul.rn", "fma.rn", kBf16, kBf16);
 #undef FORMS
 #undef TINY
 }
@@ -101,6 +138,7 @@ int main(int argc, char** argv) {
   mpfa::ptx_test::bf16_arithmetic(suite);
   mpfa::ptx_test::signs(suite);
   mpfa::ptx_test::order(suite);
+  mpfa::ptx_test::out_of_bounds(suite);
   mpfa::ptx_test::tiny_results(suite);
   return suite.finish();
 }

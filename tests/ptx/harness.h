@@ -308,17 +308,18 @@ class Suite {
 
   // Whether `got` is as near to `expected` as it has to be; keeps the largest difference in ulp.
   static bool near(const Tolerance& tolerance, uint64_t expected, uint64_t got, double& worst_ulp) {
-    const double wanted = to_double(tolerance.format, expected);
-    const double value = to_double(tolerance.format, got);
+    double wanted = to_double(tolerance.format, expected);
+    double value = to_double(tolerance.format, got);
     if (std::isnan(wanted) || std::isnan(value)) {
       return std::isnan(wanted) && std::isnan(value);
     }
     if (wanted == value) {
       return std::signbit(wanted) == std::signbit(value) || tolerance.absolute > 0;
     }
-    if (std::isinf(wanted) || std::isinf(value)) {
-      return false;
-    }
+    // An infinity is what the next number after the largest would be.
+    const double beyond = std::ldexp(1.0, tolerance.format.bias() + 1);
+    wanted = std::clamp(wanted, -beyond, beyond);
+    value = std::clamp(value, -beyond, beyond);
     const double difference = std::fabs(wanted - value);
     const int exponent = wanted == 0 ? 1 - tolerance.format.bias()
                                      : std::max(std::ilogb(wanted), 1 - tolerance.format.bias());

@@ -15,7 +15,7 @@ void sums(Suite& suite) {
   BINARY("min." #T, W, kind); \
   BINARY("max." #T, W, kind); \
   TERNARY("sad." #T, W, kind);
-  FOR_ALL_INTEGERS(FORMS)
+  FOR_ALL_INTEGERS(FORMS);
 #undef FORMS
   BINARY("add.sat.s32", 32, kInt32);
   BINARY("sub.sat.s32", 32, kInt32);
@@ -32,7 +32,9 @@ void sums(Suite& suite) {
 #define FORMS(W)                 \
   UNARY("abs.s" #W, W, kInt##W); \
   UNARY("neg.s" #W, W, kInt##W);
-  FORMS(16) FORMS(32) FORMS(64)
+  FORMS(16);
+  FORMS(32);
+  FORMS(64);
 #undef FORMS
 }
 
@@ -44,26 +46,28 @@ void products(Suite& suite) {
   TERNARY("mad.hi." #T, W, kind); \
   BINARY("div." #T, W, kind);     \
   BINARY("rem." #T, W, kind);
-  FOR_ALL_INTEGERS(FORMS)
+  FOR_ALL_INTEGERS(FORMS);
 #undef FORMS
 #define WIDE(T, W, V)                                                                 \
   run_form(suite, {"mul.wide." #T, {Kind::kInt##W, Kind::kInt##W}, V},                \
            PTX_2(V, W, W, "mul.wide." #T " %0, %1, %2;"));                            \
   run_form(suite, {"mad.wide." #T, {Kind::kInt##W, Kind::kInt##W, Kind::kInt##V}, V}, \
            PTX_3(V, W, W, V, "mad.wide." #T " %0, %1, %2, %3;"));
-  WIDE(u16, 16, 32)
-  WIDE(s16, 16, 32) WIDE(u32, 32, 64) WIDE(s32, 32, 64)
+  WIDE(u16, 16, 32);
+  WIDE(s16, 16, 32);
+  WIDE(u32, 32, 64);
+  WIDE(s32, 32, 64);
 #undef WIDE
-      TERNARY("mad.hi.sat.s32", 32, kInt32);
+  TERNARY("mad.hi.sat.s32", 32, kInt32);
 #define FORMS(T)                       \
   BINARY("mul24.lo." #T, 32, kInt32);  \
   BINARY("mul24.hi." #T, 32, kInt32);  \
   TERNARY("mad24.lo." #T, 32, kInt32); \
   TERNARY("mad24.hi." #T, 32, kInt32);
-  FORMS(u32)
-  FORMS(s32)
+  FORMS(u32);
+  FORMS(s32);
 #undef FORMS
-      TERNARY("mad24.hi.sat.s32", 32, kInt32);
+  TERNARY("mad24.hi.sat.s32", 32, kInt32);
 }
 
 void dot_products(Suite& suite) {
@@ -74,7 +78,10 @@ void dot_products(Suite& suite) {
            PTX_3(32, 32, 32, 32, "dp2a.lo." #A "." #B " %0, %1, %2, %3;"));                 \
   run_form(suite, {"dp2a.hi." #A "." #B, {Kind::kInt16x2, Kind::kBytes, Kind::kInt32}, 32}, \
            PTX_3(32, 32, 32, 32, "dp2a.hi." #A "." #B " %0, %1, %2, %3;"));
-  FORMS(u32, u32) FORMS(u32, s32) FORMS(s32, u32) FORMS(s32, s32)
+  FORMS(u32, u32);
+  FORMS(u32, s32);
+  FORMS(s32, u32);
+  FORMS(s32, s32);
 #undef FORMS
 }
 
@@ -103,8 +110,8 @@ void carries(Suite& suite) {
            PTX_2_4(W, W, W, W, W, W,                                                    \
                    "{ .reg .b" #W " t; sub.cc.u" #W " t, %2, %3; subc.cc.u" #W          \
                    " %0, %4, %5; subc.u" #W " %1, t, 0; }"));
-  FORMS(32)
-  FORMS(64)
+  FORMS(32);
+  FORMS(64);
 #undef FORMS
 #define FORMS(T, W)                                                                               \
   run_form(                                                                                       \
@@ -119,7 +126,10 @@ void carries(Suite& suite) {
            PTX_2_3(W, W, W, W, W,                                                                 \
                    "{ .reg .b" #W " t; mad.hi.cc." #T " t, %2, %3, %4; madc.lo.cc." #T            \
                    " %0, %2, %3, t; addc." #T " %1, %4, 0; }"));
-      FORMS(u32, 32) FORMS(s32, 32) FORMS(u64, 64) FORMS(s64, 64)
+  FORMS(u32, 32);
+  FORMS(s32, 32);
+  FORMS(u64, 64);
+  FORMS(s64, 64);
 #undef FORMS
 }
 

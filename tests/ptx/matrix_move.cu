@@ -98,19 +98,19 @@ Launch launch_of(Body body) {
                 }));
 
 void moves(Suite& suite) {
-  LOAD("ldmatrix.sync.aligned.m8n8.x1.shared.b16", "%0")
-  LOAD("ldmatrix.sync.aligned.m8n8.x2.shared.b16", "%0, %1")
-  LOAD("ldmatrix.sync.aligned.m8n8.x4.shared.b16", "%0, %1, %2, %3")
-  LOAD("ldmatrix.sync.aligned.m8n8.x1.trans.shared.b16", "%0")
-  LOAD("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16", "%0, %1")
-  LOAD("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16", "%0, %1, %2, %3")
-  STORE("stmatrix.sync.aligned.m8n8.x1.shared.b16", "%0")
-  STORE("stmatrix.sync.aligned.m8n8.x2.shared.b16", "%0, %1")
-  STORE("stmatrix.sync.aligned.m8n8.x4.shared.b16", "%0, %1, %2, %3")
-  STORE("stmatrix.sync.aligned.m8n8.x1.trans.shared.b16", "%0")
-  STORE("stmatrix.sync.aligned.m8n8.x2.trans.shared.b16", "%0, %1")
-  STORE("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16", "%0, %1, %2, %3")
-  MOVE("movmatrix.sync.aligned.m8n8.trans.b16")
+  LOAD("ldmatrix.sync.aligned.m8n8.x1.shared.b16", "%0");
+  LOAD("ldmatrix.sync.aligned.m8n8.x2.shared.b16", "%0, %1");
+  LOAD("ldmatrix.sync.aligned.m8n8.x4.shared.b16", "%0, %1, %2, %3");
+  LOAD("ldmatrix.sync.aligned.m8n8.x1.trans.shared.b16", "%0");
+  LOAD("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16", "%0, %1");
+  LOAD("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16", "%0, %1, %2, %3");
+  STORE("stmatrix.sync.aligned.m8n8.x1.shared.b16", "%0");
+  STORE("stmatrix.sync.aligned.m8n8.x2.shared.b16", "%0, %1");
+  STORE("stmatrix.sync.aligned.m8n8.x4.shared.b16", "%0, %1, %2, %3");
+  STORE("stmatrix.sync.aligned.m8n8.x1.trans.shared.b16", "%0");
+  STORE("stmatrix.sync.aligned.m8n8.x2.trans.shared.b16", "%0, %1");
+  STORE("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16", "%0, %1, %2, %3");
+  MOVE("movmatrix.sync.aligned.m8n8.trans.b16");
 }
 
 }  // namespace mpfa::ptx_test

@@ -232,14 +232,14 @@ void run_mma_form(Suite& suite, const MmaForm& form, const MmaLaunch& launch) {
   }
 
 void half_factors(Suite& suite) {
-  MMA(16, 8, 8, "", "f16.f16.f16.f16", "", kF16, kF16, kF16, kF16, 2, 1, 2, 2, kNone)
-  MMA(16, 8, 16, "", "f16.f16.f16.f16", "", kF16, kF16, kF16, kF16, 4, 2, 2, 2, kNone)
-  MMA(16, 8, 8, "", "f32.f16.f16.f32", "", kF16, kF16, kF32, kF32, 2, 1, 4, 4, kNone)
-  MMA(16, 8, 16, "", "f32.f16.f16.f32", "", kF16, kF16, kF32, kF32, 4, 2, 4, 4, kNone)
-  MMA(16, 8, 8, "", "f32.bf16.bf16.f32", "", kBf16, kBf16, kF32, kF32, 2, 1, 4, 4, kNone)
-  MMA(16, 8, 16, "", "f32.bf16.bf16.f32", "", kBf16, kBf16, kF32, kF32, 4, 2, 4, 4, kNone)
-  MMA(16, 8, 4, "", "f32.tf32.tf32.f32", "", kTf32, kTf32, kF32, kF32, 2, 1, 4, 4, kNone)
-  MMA(16, 8, 8, "", "f32.tf32.tf32.f32", "", kTf32, kTf32, kF32, kF32, 4, 2, 4, 4, kNone)
+  MMA(16, 8, 8, "", "f16.f16.f16.f16", "", kF16, kF16, kF16, kF16, 2, 1, 2, 2, kNone);
+  MMA(16, 8, 16, "", "f16.f16.f16.f16", "", kF16, kF16, kF16, kF16, 4, 2, 2, 2, kNone);
+  MMA(16, 8, 8, "", "f32.f16.f16.f32", "", kF16, kF16, kF32, kF32, 2, 1, 4, 4, kNone);
+  MMA(16, 8, 16, "", "f32.f16.f16.f32", "", kF16, kF16, kF32, kF32, 4, 2, 4, 4, kNone);
+  MMA(16, 8, 8, "", "f32.bf16.bf16.f32", "", kBf16, kBf16, kF32, kF32, 2, 1, 4, 4, kNone);
+  MMA(16, 8, 16, "", "f32.bf16.bf16.f32", "", kBf16, kBf16, kF32, kF32, 4, 2, 4, 4, kNone);
+  MMA(16, 8, 4, "", "f32.tf32.tf32.f32", "", kTf32, kTf32, kF32, kF32, 2, 1, 4, 4, kNone);
+  MMA(16, 8, 8, "", "f32.tf32.tf32.f32", "", kTf32, kTf32, kF32, kF32, 4, 2, 4, 4, kNone);
 }
 
 void fp8_factors(Suite& suite) {
@@ -248,9 +248,10 @@ void fp8_factors(Suite& suite) {
   MMA(16, 8, 32, "", "f32." A "." B ".f32", "", EA, EB, kF32, kF32, 4, 2, 4, 4, kNone) \
   MMA(16, 8, 16, "", "f16." A "." B ".f16", "", EA, EB, kF16, kF16, 2, 1, 2, 2, kNone) \
   MMA(16, 8, 32, "", "f16." A "." B ".f16", "", EA, EB, kF16, kF16, 4, 2, 2, 2, kNone)
-  FORMS("e4m3", kE4m3, "e4m3", kE4m3)
-  FORMS("e4m3", kE4m3, "e5m2", kE5m2) FORMS("e5m2", kE5m2, "e4m3", kE4m3)
-      FORMS("e5m2", kE5m2, "e5m2", kE5m2)
+  FORMS("e4m3", kE4m3, "e4m3", kE4m3);
+  FORMS("e4m3", kE4m3, "e5m2", kE5m2);
+  FORMS("e5m2", kE5m2, "e4m3", kE4m3);
+  FORMS("e5m2", kE5m2, "e5m2", kE5m2);
 #undef FORMS
 }
 
@@ -263,14 +264,14 @@ void integer_factors(Suite& suite) {
   MMA(8, 8, 32, sat, "s32." A "." B ".s32", "", EA, EB, kS32, kS32, 1, 1, 2, 2, kNone)  \
   MMA(16, 8, 32, sat, "s32." A "." B ".s32", "", EA, EB, kS32, kS32, 2, 1, 4, 4, kNone) \
   MMA(16, 8, 64, sat, "s32." A "." B ".s32", "", EA, EB, kS32, kS32, 4, 2, 4, 4, kNone)
-#define FORMS(sat)                                                        \
-  EIGHT(sat, "s8", kS8, "s8", kS8)                                        \
-  EIGHT(sat, "s8", kS8, "u8", kU8) EIGHT(sat, "u8", kU8, "s8", kS8)       \
-      EIGHT(sat, "u8", kU8, "u8", kU8) FOUR(sat, "s4", kS4, "s4", kS4)    \
-          FOUR(sat, "s4", kS4, "u4", kU4) FOUR(sat, "u4", kU4, "s4", kS4) \
-              FOUR(sat, "u4", kU4, "u4", kU4)
-  FORMS("")
-  FORMS(".satfinite")
+#define FORMS(sat)                                                                                 \
+  EIGHT(sat, "s8", kS8, "s8", kS8)                                                                 \
+  EIGHT(sat, "s8", kS8, "u8", kU8)                                                                 \
+  EIGHT(sat, "u8", kU8, "s8", kS8)                                                                 \
+  EIGHT(sat, "u8", kU8, "u8", kU8) FOUR(sat, "s4", kS4, "s4", kS4) FOUR(sat, "s4", kS4, "u4", kU4) \
+      FOUR(sat, "u4", kU4, "s4", kS4) FOUR(sat, "u4", kU4, "u4", kU4)
+  FORMS("");
+  FORMS(".satfinite");
 #undef FORMS
 #undef FOUR
 #undef EIGHT
@@ -278,7 +279,8 @@ void integer_factors(Suite& suite) {
   MMA(8, 8, 128, "", "s32.b1.b1.s32", op, kB1, kB1, kS32, kS32, 1, 1, 2, 2, bit_op)  \
   MMA(16, 8, 128, "", "s32.b1.b1.s32", op, kB1, kB1, kS32, kS32, 2, 1, 4, 4, bit_op) \
   MMA(16, 8, 256, "", "s32.b1.b1.s32", op, kB1, kB1, kS32, kS32, 4, 2, 4, 4, bit_op)
-      FORMS(".and.popc", kAnd) FORMS(".xor.popc", kXor)
+  FORMS(".and.popc", kAnd);
+  FORMS(".xor.popc", kXor);
 #undef FORMS
 }
 
@@ -319,11 +321,15 @@ void integer_factors(Suite& suite) {
   }
 
 void f64_factors(Suite& suite) {
-#define FORMS(rounding)                                               \
-  MMA_F64(8, 4, rounding, 1, 1, 2)                                    \
-  MMA_F64(16, 4, rounding, 2, 1, 4) MMA_F64(16, 8, rounding, 4, 2, 4) \
-      MMA_F64(16, 16, rounding, 8, 4, 4)
-  FORMS("") FORMS(".rn") FORMS(".rz") FORMS(".rm") FORMS(".rp")
+#define FORMS(rounding)             \
+  MMA_F64(8, 4, rounding, 1, 1, 2)  \
+  MMA_F64(16, 4, rounding, 2, 1, 4) \
+  MMA_F64(16, 8, rounding, 4, 2, 4) MMA_F64(16, 16, rounding, 8, 4, 4)
+  FORMS("");
+  FORMS(".rn");
+  FORMS(".rz");
+  FORMS(".rm");
+  FORMS(".rp");
 #undef FORMS
 }
 
@@ -402,7 +408,10 @@ void quads(Suite& suite) {
 #define FORMS(layouts)                           \
   QUADS(layouts, "f16", kF16, 4, "f16", kF16, 4) \
   QUADS(layouts, "f32", kF32, 8, "f32", kF32, 8) QUADS(layouts, "f32", kF32, 8, "f16", kF16, 4)
-  FORMS("row.row") FORMS("row.col") FORMS("col.row") FORMS("col.col")
+  FORMS("row.row");
+  FORMS("row.col");
+  FORMS("col.row");
+  FORMS("col.col");
 #undef FORMS
 }
 

@@ -106,7 +106,10 @@ void shuffles(Suite& suite) {
            : warp % 3 == 1 ? kControls[random.below(9)]
                            : random.bits() & 0xFFFFFFFF;
   };
-  SHUFFLE("up") SHUFFLE("down") SHUFFLE("bfly") SHUFFLE("idx")
+  SHUFFLE("up");
+  SHUFFLE("down");
+  SHUFFLE("bfly");
+  SHUFFLE("idx");
 }
 
 void votes(Suite& suite) {
@@ -127,14 +130,15 @@ void votes(Suite& suite) {
                                  ".pred q, !p, %2; selp.b32 %0, 1, 0, q; }"                 \
                                  : "=r"(x)                                                  \
                                  : "r"(a), "r"(members))));
-  VOTE("all")
-  VOTE("any") VOTE("uni")
+  VOTE("all");
+  VOTE("any");
+  VOTE("uni");
 #undef VOTE
-      run_warps(suite, "vote.sync.ballot.b32", 32, 1, parts,
-                MEMBERS(asm volatile(
-                    "{ .reg .pred p; setp.ne.b32 p, %1, 0; vote.sync.ballot.b32 %0, p, %2; }"
-                    : "=r"(x)
-                    : "r"(a), "r"(members))));
+  run_warps(
+      suite, "vote.sync.ballot.b32", 32, 1, parts,
+      MEMBERS(asm volatile("{ .reg .pred p; setp.ne.b32 p, %1, 0; vote.sync.ballot.b32 %0, p, %2; }"
+                           : "=r"(x)
+                           : "r"(a), "r"(members))));
 }
 
 void matches(Suite& suite) {
@@ -170,9 +174,15 @@ void reductions(Suite& suite) {
             MEMBERS(asm volatile("redux.sync." op " %0, %1, %2;" \
                                  : "=r"(x)                       \
                                  : "r"(a), "r"(members))));
-  REDUCE("add.u32")
-  REDUCE("add.s32") REDUCE("min.u32") REDUCE("min.s32") REDUCE("max.u32") REDUCE("max.s32")
-      REDUCE("and.b32") REDUCE("or.b32") REDUCE("xor.b32")
+  REDUCE("add.u32");
+  REDUCE("add.s32");
+  REDUCE("min.u32");
+  REDUCE("min.s32");
+  REDUCE("max.u32");
+  REDUCE("max.s32");
+  REDUCE("and.b32");
+  REDUCE("or.b32");
+  REDUCE("xor.b32");
 #undef REDUCE
 }
 

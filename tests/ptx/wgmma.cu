@@ -407,9 +407,9 @@ void half_factors(Suite& suite) {
   WGMMA_SS(N, 16, SUMS, types, ", 1, 1, 1, 1", E, E, ED, true, true, 1)   \
   WGMMA_RS(N, 16, SUMS, types, ", 1, 1, 0", E, E, ED, false, 1)           \
   WGMMA_RS(N, 16, SUMS, types, ", 1, 1, 1", E, E, ED, true, 1)
-  FOR_N_32(FORMS, "f32.f16.f16", kF16, kF32)
-  FOR_N_32(FORMS, "f32.bf16.bf16", kBf16, kF32)
-  FOR_N_16(FORMS, "f16.f16.f16", kF16, kF16)
+  FOR_N_32(FORMS, "f32.f16.f16", kF16, kF32);
+  FOR_N_32(FORMS, "f32.bf16.bf16", kBf16, kF32);
+  FOR_N_16(FORMS, "f16.f16.f16", kF16, kF16);
 #undef FORMS
 #define FORMS(SUMS, types, E, ED)                                            \
   WGMMA_SS(64, 16, SUMS, types, ", 1, 1, 0, 1", E, E, ED, false, true, 1)    \
@@ -419,8 +419,9 @@ void half_factors(Suite& suite) {
   WGMMA_SS(64, 16, SUMS, types, ", -1, -1, 0, 0", E, E, ED, false, false, 1) \
   WGMMA_RS(64, 16, SUMS, types, ", -1, 1, 0", E, E, ED, false, -1)           \
   WGMMA_RS(64, 16, SUMS, types, ", 1, -1, 0", E, E, ED, false, -1)
-  FORMS(32, "f32.f16.f16", kF16, kF32)
-  FORMS(32, "f32.bf16.bf16", kBf16, kF32) FORMS(16, "f16.f16.f16", kF16, kF16)
+  FORMS(32, "f32.f16.f16", kF16, kF32);
+  FORMS(32, "f32.bf16.bf16", kBf16, kF32);
+  FORMS(16, "f16.f16.f16", kF16, kF16);
 #undef FORMS
 }
 
@@ -428,46 +429,46 @@ void tf32_factors(Suite& suite) {
 #define FORMS(N, SUMS, types)                                                \
   WGMMA_SS(N, 8, SUMS, types, ", 1, 1", kTf32, kTf32, kF32, false, false, 1) \
   WGMMA_RS(N, 8, SUMS, types, ", 1, 1", kTf32, kTf32, kF32, false, 1)
-  FOR_N_32(FORMS, "f32.tf32.tf32")
+  FOR_N_32(FORMS, "f32.tf32.tf32");
 #undef FORMS
-  WGMMA_SS(64, 8, 32, "f32.tf32.tf32", ", -1, 1", kTf32, kTf32, kF32, false, false, -1)
-  WGMMA_RS(64, 8, 32, "f32.tf32.tf32", ", 1, -1", kTf32, kTf32, kF32, false, -1)
+  WGMMA_SS(64, 8, 32, "f32.tf32.tf32", ", -1, 1", kTf32, kTf32, kF32, false, false, -1);
+  WGMMA_RS(64, 8, 32, "f32.tf32.tf32", ", 1, -1", kTf32, kTf32, kF32, false, -1);
 }
 
 void fp8_factors(Suite& suite) {
 #define FORMS(N, SUMS, types, EA, EB, ED)                             \
   WGMMA_SS(N, 32, SUMS, types, ", 1, 1", EA, EB, ED, false, false, 1) \
   WGMMA_RS(N, 32, SUMS, types, ", 1, 1", EA, EB, ED, false, 1)
-  FOR_N_32(FORMS, "f32.e4m3.e4m3", kE4m3, kE4m3, kF32)
-  FOR_N_32(FORMS, "f32.e5m2.e5m2", kE5m2, kE5m2, kF32)
-  FOR_N_16(FORMS, "f16.e4m3.e4m3", kE4m3, kE4m3, kF16)
-  FOR_N_16(FORMS, "f16.e5m2.e5m2", kE5m2, kE5m2, kF16)
-  FORMS(64, 32, "f32.e4m3.e5m2", kE4m3, kE5m2, kF32)
-  FORMS(64, 32, "f32.e5m2.e4m3", kE5m2, kE4m3, kF32)
-  FORMS(64, 16, "f16.e4m3.e5m2", kE4m3, kE5m2, kF16)
-  FORMS(64, 16, "f16.e5m2.e4m3", kE5m2, kE4m3, kF16)
+  FOR_N_32(FORMS, "f32.e4m3.e4m3", kE4m3, kE4m3, kF32);
+  FOR_N_32(FORMS, "f32.e5m2.e5m2", kE5m2, kE5m2, kF32);
+  FOR_N_16(FORMS, "f16.e4m3.e4m3", kE4m3, kE4m3, kF16);
+  FOR_N_16(FORMS, "f16.e5m2.e5m2", kE5m2, kE5m2, kF16);
+  FORMS(64, 32, "f32.e4m3.e5m2", kE4m3, kE5m2, kF32);
+  FORMS(64, 32, "f32.e5m2.e4m3", kE5m2, kE4m3, kF32);
+  FORMS(64, 16, "f16.e4m3.e5m2", kE4m3, kE5m2, kF16);
+  FORMS(64, 16, "f16.e5m2.e4m3", kE5m2, kE4m3, kF16);
 #undef FORMS
-  WGMMA_SS(64, 32, 32, "f32.e4m3.e4m3", ", -1, 1", kE4m3, kE4m3, kF32, false, false, -1)
-  WGMMA_RS(64, 32, 32, "f32.e5m2.e5m2", ", 1, -1", kE5m2, kE5m2, kF32, false, -1)
+  WGMMA_SS(64, 32, 32, "f32.e4m3.e4m3", ", -1, 1", kE4m3, kE4m3, kF32, false, false, -1);
+  WGMMA_RS(64, 32, 32, "f32.e5m2.e5m2", ", 1, -1", kE5m2, kE5m2, kF32, false, -1);
 }
 
 void integer_factors(Suite& suite) {
 #define FORMS(N, SUMS, types, EA, EB)                             \
   WGMMA_SS(N, 32, SUMS, types, "", EA, EB, kS32, false, false, 1) \
   WGMMA_RS(N, 32, SUMS, types, "", EA, EB, kS32, false, 1)
-  FOR_N_32(FORMS, "s32.s8.s8", kS8, kS8)
-  FOR_N_32(FORMS, "s32.u8.u8", kU8, kU8)
-  FORMS(64, 32, "s32.s8.u8", kS8, kU8)
-  FORMS(64, 32, "s32.u8.s8", kU8, kS8)
-  FORMS(64, 32, "s32.s8.s8.satfinite", kS8, kS8)
-  FORMS(64, 32, "s32.s8.u8.satfinite", kS8, kU8)
-  FORMS(64, 32, "s32.u8.s8.satfinite", kU8, kS8)
-  FORMS(64, 32, "s32.u8.u8.satfinite", kU8, kU8)
+  FOR_N_32(FORMS, "s32.s8.s8", kS8, kS8);
+  FOR_N_32(FORMS, "s32.u8.u8", kU8, kU8);
+  FORMS(64, 32, "s32.s8.u8", kS8, kU8);
+  FORMS(64, 32, "s32.u8.s8", kU8, kS8);
+  FORMS(64, 32, "s32.s8.s8.satfinite", kS8, kS8);
+  FORMS(64, 32, "s32.s8.u8.satfinite", kS8, kU8);
+  FORMS(64, 32, "s32.u8.s8.satfinite", kU8, kS8);
+  FORMS(64, 32, "s32.u8.u8.satfinite", kU8, kU8);
 #undef FORMS
 #define FORMS(N, SUMS, types)                                        \
   WGMMA_SS(N, 256, SUMS, types, "", kB1, kB1, kS32, false, false, 1) \
   WGMMA_RS(N, 256, SUMS, types, "", kB1, kB1, kS32, false, 1)
-  FOR_N_32(FORMS, "s32.b1.b1.and.popc")
+  FOR_N_32(FORMS, "s32.b1.b1.and.popc");
 #undef FORMS
 }
 

@@ -121,6 +121,14 @@ TEST_F(CaptureTest, CallsDuringACapture) {
        true},
       {"bad copy", kGlobal, [&] { return cudaMemcpyAsync(d, h, 65, kTo, stream_); },
        cudaErrorInvalidValue, false},
+      {"query another", kGlobal, [&] { return cudaStreamQuery(other_); }, kUnsupported, true},
+      {"query an event", kGlobal, [&] { return cudaEventQuery(recorded); }, kUnsupported, true},
+      {"legacy wait", kGlobal, [&] { return cudaStreamWaitEvent(nullptr, event_, 0); }, kImplicit,
+       true},
+      {"legacy malloc", kGlobal, [&] { return cudaMallocAsync(&memory, 16, nullptr); }, kImplicit,
+       true},
+      {"register", kGlobal, [&] { return cudaHostRegister(host_.data(), 16, 0); }, kUnsupported,
+       true},
       {"stream create", kGlobal, [&] { return cudaStreamCreate(&made_stream); }, cudaSuccess,
        false},
       {"stream destroy", kGlobal, [&] { return cudaStreamDestroy(made_stream); }, cudaSuccess,
@@ -172,8 +180,8 @@ TEST_F(CaptureTest, CapturedEventsCannotBeWaitedFor) {
     EXPECT_CUDA(wait(event_), cudaErrorCapturedEvent);
     end_invalidated();
   }
-  EXPECT_CUDA(cudaEventRecord(event_, stream_), cudaSuccess);
-  EXPECT_CUDA(cudaEventQuery(event_), cudaSuccess);
+  ASSERT_CUDA(cudaEventRecord(event_, stream_));
+  EXPECT_CUDA(cudaEventSynchronize(event_), cudaSuccess);
 }
 
 TEST_F(CaptureTest, AnotherStreamJoinsThroughEvents) {
@@ -209,6 +217,16 @@ TEST_F(CaptureTest, AStreamThatJoinedWithoutWorkNeedNotBeJoinedAgain) {
   ASSERT_CUDA(cudaStreamWaitEvent(other_, event_, 0));
   end();
   EXPECT_EQ(status_of(other_), cudaStreamCaptureStatusNone);
+}
+
+TEST_F(CaptureTest, StreamsMayBeDestroyedDuringIt) {
+  cudaStream_t short_lived = nullptr;
+  ASSERT_CUDA(cudaStreamCreate(&short_lived));
+  begin();
+  ASSERT_CUDA(cudaEventRecord(event_, stream_));
+  ASSERT_CUDA(cudaStreamWaitEvent(short_lived, event_, 0));
+  ASSERT_CUDA(cudaStreamDestroy(short_lived));
+  end();
 }
 
 TEST_F(CaptureTest, WorkMustBeJoined) {
@@ -368,7 +386,7 @@ TEST_F(CaptureTest, AnotherThreadMayOnlyEndARelaxedCapture) {
     EXPECT_CUDA(cudaStreamEndCapture(stream_, &graph), cudaErrorStreamCaptureWrongThread);
     cudaGetLastError();
   }).join();
-  cudaStreamEndCapture(stream_, &graph);
+  EXPECT_EQ(status_of(stream_), cudaStreamCaptureStatusNone);
   begin(kRelaxed);
   std::thread([&] { EXPECT_CUDA(cudaStreamEndCapture(stream_, &graph), cudaSuccess); }).join();
   EXPECT_CUDA(cudaGraphDestroy(graph), cudaSuccess);

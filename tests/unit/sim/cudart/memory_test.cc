@@ -152,6 +152,9 @@ TEST_F(MemoryTest, CopiesOfTwoDimensions) {
   EXPECT_CUDA(cudaMemcpy2D(d, 20, host.data(), 10, 15, 2, kTo), cudaErrorInvalidPitchValue);
   EXPECT_CUDA(cudaMemcpy2D(d, 40, host.data(), 20, 15, 12, kTo), cudaErrorInvalidValue);
   EXPECT_CUDA(cudaMemcpy2D(d, 20, host.data(), 20, 0, 60, kTo), cudaSuccess);
+  EXPECT_CUDA(cudaMemcpy2D(d, 0, host.data(), 20, 15, 1, kTo), cudaSuccess);         // one row
+  EXPECT_CUDA(cudaMemcpy2D(d + 17, 32, host.data(), 20, 15, 12, kTo), cudaSuccess);  // to the end
+  EXPECT_CUDA(cudaMemcpy2D(d + 18, 32, host.data(), 20, 15, 12, kTo), cudaErrorInvalidValue);
   EXPECT_CUDA(cudaMemset2D(d, 10, 0, 15, 2), cudaErrorInvalidValue);
   EXPECT_CUDA(cudaMemset2D(d, 32, 0, 15, 13), cudaErrorInvalidValue);
 }
@@ -179,7 +182,9 @@ TEST_F(MemoryTest, CopiesOfThreeDimensions) {
   }
   EXPECT_EQ(device.values(), expected);
 
-  params.extent = {19, 4, 3};
+  params.extent = {19, 4, 3};  // x + width exceeds the source's pitch
+  EXPECT_CUDA(cudaMemcpy3D(&params), cudaErrorInvalidValue);
+  params.extent = {21, 4, 3};
   EXPECT_CUDA(cudaMemcpy3D(&params), cudaErrorInvalidPitchValue);
   params.extent = {13, 6, 3};
   EXPECT_CUDA(cudaMemcpy3D(&params), cudaErrorInvalidPitchValue);
@@ -332,7 +337,8 @@ TEST_F(MemoryTest, Pools) {
   ASSERT_CUDA(cudaMallocAsync(&memory, 1024, stream));
   ASSERT_CUDA(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrUsedMemCurrent, &used));
   EXPECT_EQ(used, 1024u);
-  EXPECT_CUDA(cudaFree(memory), cudaSuccess);
+  EXPECT_CUDA(cudaFreeAsync(memory, stream), cudaSuccess);
+  ASSERT_CUDA(cudaStreamSynchronize(stream));
   ASSERT_CUDA(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrUsedMemCurrent, &used));
   EXPECT_EQ(used, 0u);
   EXPECT_CUDA(cudaMemPoolDestroy(pool), cudaErrorInvalidValue);

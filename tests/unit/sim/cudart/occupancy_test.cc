@@ -88,6 +88,11 @@ TEST_F(OccupancyTest, Clusters) {
     EXPECT_CUDA(cudaOccupancyMaxActiveClusters(&clusters, kernel, &config), cudaSuccess);
     EXPECT_EQ(clusters, expected) << size;
   }
+  config.dynamicSmemBytes = 0;  // room for 16 blocks, of which clusters get 8
+  attribute.val.clusterDim.x = 2;
+  int most = 0;
+  EXPECT_CUDA(cudaOccupancyMaxActiveClusters(&most, kernel, &config), cudaSuccess);
+  EXPECT_EQ(most, 528);
   config.numAttrs = 0;
   int size = 0;
   EXPECT_CUDA(cudaOccupancyMaxPotentialClusterSize(&size, kernel, &config), cudaSuccess);

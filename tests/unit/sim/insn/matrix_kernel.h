@@ -75,7 +75,8 @@ class MatrixKernel {
   }
   void store(const std::vector<std::string>& registers) {
     for (const std::string& each : registers) {
-      body += "  st.global.b32 [%lane_out + " + std::to_string(4 * out_words) + "], " + each + ";\n";
+      body +=
+          "  st.global.b32 [%lane_out + " + std::to_string(4 * out_words) + "], " + each + ";\n";
       out_words += lanes;
     }
   }
@@ -83,15 +84,16 @@ class MatrixKernel {
   std::string text() const {
     return ".visible .entry " + name +
            "(.param .u64 in, .param .u64 out) {\n"
-           "  .reg .b64 %in, %out, %lane_in, %lane_out;\n  .reg .b32 %tid, %case;\n" +
+           "  .reg .b64 %in, %out, %lane_in, %lane_out;\n  .reg .b32 %thread, %case;\n" +
            declarations +
-           "  mov.u32 %tid, %tid.x;\n  mov.u32 %case, %ctaid.x;\n"
+           "  mov.u32 %thread, %tid.x;\n  mov.u32 %case, %ctaid.x;\n"
            "  ld.param.u64 %in, [in];\n  ld.param.u64 %out, [out];\n"
            "  mad.wide.u32 %in, %case, " +
            std::to_string(4 * in_words) + ", %in;\n  mad.wide.u32 %out, %case, " +
            std::to_string(4 * out_words) +
            ", %out;\n"
-           "  mad.wide.u32 %lane_in, %tid, 4, %in;\n  mad.wide.u32 %lane_out, %tid, 4, %out;\n" +
+           "  mad.wide.u32 %lane_in, %thread, 4, %in;\n  mad.wide.u32 %lane_out, %thread, 4, "
+           "%out;\n" +
            body + "  ret;\n}\n";
   }
 

@@ -78,12 +78,11 @@ class SparseProduct {
         per_word_(32 / test.bits),
         a_words_(kRows * test.k / 2 / per_word_ / 32),
         b_words_(kColumns * test.k / per_word_ / 32),
-        kernel_(mma_kernel(
-            "test",
-            std::string(test.variant) + ".sync.aligned.m16n8k" + std::to_string(test.k) +
-                ".row.col",
-            {test.accumulator, test.type, test.type, test.accumulator}, {a_words_, b_words_},
-            Words::kMetadata, test.selector)) {
+        kernel_(mma_kernel("test",
+                           std::string(test.variant) + ".sync.aligned.m16n8k" +
+                               std::to_string(test.k) + ".row.col",
+                           {test.accumulator, test.type, test.type, test.accumulator},
+                           {a_words_, b_words_}, Words::kMetadata, test.selector)) {
     in_.resize(kernel_.in_words);
   }
 
@@ -133,9 +132,7 @@ class SparseProduct {
 
  private:
   bool is_unsigned() const { return test_.type[0] == 'u'; }
-  size_t metadata_word(int lane) const {
-    return in_.size() - 32 + static_cast<size_t>(lane);
-  }
+  size_t metadata_word(int lane) const { return in_.size() - 32 + static_cast<size_t>(lane); }
 
   void set_element(size_t word, int element, uint32_t code) {
     if (test_.bits == 32) {
@@ -158,8 +155,7 @@ class SparseProduct {
     for (int i = 0; i < stored; ++i) {
       const int half = tf32 ? 0 : i / (stored / 2);
       const auto place = static_cast<int>(nibble >> (2 * half) & 3u);
-      const int in_chunk =
-          tf32 ? place / 2 : place * (test_.chunk / 4) + i % (test_.chunk / 4);
+      const int in_chunk = tf32 ? place / 2 : place * (test_.chunk / 4) + i % (test_.chunk / 4);
       const uint32_t code = code_of(test_, small());
       set_a(row, c * stored + i, code);
       a_[static_cast<size_t>(row)][static_cast<size_t>(c * test_.chunk + in_chunk)] =
@@ -203,7 +199,7 @@ class SparseProduct {
     const auto lane = static_cast<size_t>(at.lane);
     if (test_.accumulator == "f16") {
       const uint32_t word = out[32 * static_cast<size_t>(at.index / 2) + lane];
-      return to_float(Fp16{static_cast<uint16_t>(word >> 16 * (at.index % 2))});
+      return fp16_to_float({static_cast<uint16_t>(word >> 16 * (at.index % 2))});
     }
     const uint32_t word = out[32 * static_cast<size_t>(at.index) + lane];
     return test_.accumulator == "f32" ? std::bit_cast<float>(word) : static_cast<int32_t>(word);
@@ -293,12 +289,15 @@ TEST(SparseMma, WrongSelectorsAndShapesAreRefused) {
   };
   const testing::MmaTypes f16 = {"f32", "f16", "f16", "f32"};
   const testing::MmaTypes s8 = {"s32", "s8", "s8", "s32"};
-  expect_fault(FaultKind::kIllegalInstruction, "selector is 2; must be in 0 to 1",
-               [&] { decode("sp.sync.aligned.m16n8k32.row.col", f16, {4, 4}, 2); });
-  expect_fault(FaultKind::kIllegalInstruction, "selector is 1; must be in 0 to 0",
-               [&] { decode("sp.sync.aligned.m16n8k64.row.col", s8, {4, 4}, 1); });
-  expect_fault(FaultKind::kIllegalInstruction, "no m16n8k64 of f16 with a sparse A",
-               [&] { decode("sp.sync.aligned.m16n8k64.row.col", f16, {4, 4}, 0); });
+  expect_fault(FaultKind::kIllegalInstruction, "selector is 2; must be in 0 to 1", [&] {
+    decode("sp.sync.aligned.m16n8k32.row.col", f16, {4, 4}, 2);
+  });
+  expect_fault(FaultKind::kIllegalInstruction, "selector is 1; must be in 0 to 0", [&] {
+    decode("sp.sync.aligned.m16n8k64.row.col", s8, {4, 4}, 1);
+  });
+  expect_fault(FaultKind::kIllegalInstruction, "no m16n8k64 of f16 with a sparse A", [&] {
+    decode("sp.sync.aligned.m16n8k64.row.col", f16, {4, 4}, 0);
+  });
 }
 
 }  // namespace

@@ -2,9 +2,12 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <fstream>
+#include <iterator>
 #include <string>
 #include <vector>
 
+#include "support/temp_folder.h"
 #include "unit/sim/support/ptx_program.h"
 
 namespace mpfa::sim::testing {
@@ -171,6 +174,32 @@ TEST(Grid, VariablesOfTheModuleKeepTheirValuesBetweenLaunches) {
   const Symbol counter = program.symbol("counter");
   EXPECT_EQ(counter.bytes, 4u);
   EXPECT_EQ(program.download<uint32_t>(counter.address, 1)[0], 13u);
+}
+
+TEST(Grid, ATraceHasEveryInstructionWithItsLanes) {
+  const mpfa::testing::TempFolder folder;
+  GpuOptions options;
+  options.trace_file = (folder.path() / "trace").string();
+  {
+    PtxProgram program(one_kernel(".reg .pred %p;", R"(
+      setp.lt.u32 %p, %r0, 4;
+      @%p st.global.u32 [%rd2], 7;)"),
+                       options);
+    const uint64_t out = program.upload(std::vector<uint32_t>(32, 0));
+    program.run("test", {}, out, out);
+  }
+  std::ifstream file(options.trace_file);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_NE(text.find("launch test grid (1, 1, 1) block (32, 1, 1)\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("(0, 0, 0) warp 0 0x0000000f @%p st.global.u32 [%rd2], 7;\n"),
+            std::string::npos)
+      << text;
+}
+
+TEST(Grid, ATraceThatCannotBeWrittenIsAnError) {
+  GpuOptions options;
+  options.trace_file = "/nowhere/trace";
+  EXPECT_THROW(Gpu{options}, IoError);
 }
 
 }  // namespace

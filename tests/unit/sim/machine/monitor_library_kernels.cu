@@ -125,10 +125,8 @@ extern "C" __global__ void groups(int* data) {
   values[t] += sum;
   tile.sync();
   sum += values[t ^ 5];
-  if (t % 3 == 0) {
-    auto active = cg::coalesced_threads();
-    sum += active.shfl(sum, 0);
-  }
+  auto alike = cg::labeled_partition(cg::tiled_partition<32>(block), t % 3);
+  sum += alike.shfl(sum, 0);
   data[t] = sum;
 }
 
