@@ -13,10 +13,11 @@ namespace {
 
 constexpr uint32_t kThreads = 256;
 constexpr uint32_t kBlocks = 8;
+constexpr uint32_t kManyBlocks = 2048;
 
-// A kernel of one loop of 200 turns around `body`, which may use %r1 to %r9 and the shared address
+// A kernel of one loop of some turns around `body`, which may use %r1 to %r9 and the shared address
 // of the thread's own word in %a.
-std::string kernel_of(const std::string& body) {
+std::string kernel_of(const std::string& body, int turns) {
   return R"(.version 9.0
 .target sm_90a
 .address_size 64
@@ -31,9 +32,8 @@ std::string kernel_of(const std::string& body) {
   st.shared.b32 [%a], %r2;
   st.shared.b32 [%a+1024], %r2;
   bar.sync 0;
-  mov.u32 %i, 200;
-loop:
-)" + body +
+  mov.u32 %i, )" +
+         std::to_string(turns) + ";\nloop:\n" + body +
          R"(
   sub.s32 %i, %i, 1;
   setp.ne.s32 %p, %i, 0;
@@ -89,16 +89,17 @@ const std::string kVectors = R"(
   bar.sync 0;
 )";
 
-void run(benchmark::State& state, const std::string& body, bool checked) {
+void run(benchmark::State& state, const std::string& body, bool checked, uint32_t blocks = kBlocks,
+         int turns = 200) {
   GpuOptions options;
   options.threads = 1;
   if (!checked) options.checks = Checks::none();
   Gpu gpu(options);
-  const std::shared_ptr<Program> program = gpu.load(kernel_of(body));
+  const std::shared_ptr<Program> program = gpu.load(kernel_of(body, turns));
   Launch launch;
   launch.program = program.get();
   launch.kernel = program->find_kernel("test");
-  launch.grid = {kBlocks, 1, 1};
+  launch.grid = {blocks, 1, 1};
   launch.block = {kThreads, 1, 1};
   launch.cluster = {1, 1, 1};
   for (auto unused : state) gpu.run(launch);
@@ -111,6 +112,9 @@ BENCHMARK_CAPTURE(run, tiles, kTiles, false);
 BENCHMARK_CAPTURE(run, tiles_checked, kTiles, true);
 BENCHMARK_CAPTURE(run, vectors, kVectors, false);
 BENCHMARK_CAPTURE(run, vectors_checked, kVectors, true);
+// Blocks that end at once.
+BENCHMARK_CAPTURE(run, short_blocks, kTiles, false, kManyBlocks, 1);
+BENCHMARK_CAPTURE(run, short_blocks_checked, kTiles, true, kManyBlocks, 1);
 
 }  // namespace
 }  // namespace mpfa::sim

@@ -41,7 +41,6 @@ void get_info(const Stream& stream, const CaptureInfo& out) {
     *out.graph = publish(capture.graph);
   }
   if (out.dependencies != nullptr) {
-    static_assert(sizeof(cudaGraphNode_t) == sizeof(GraphNode*));
     *out.dependencies = reinterpret_cast<const cudaGraphNode_t*>(stream.tips.data());
   }
   if (out.edges != nullptr) *out.edges = nullptr;  // all are of the default kind

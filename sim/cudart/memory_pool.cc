@@ -82,7 +82,8 @@ void* allocate_in(Stream& stream, const std::shared_ptr<MemoryPool>& pool, size_
   AllocWork work;
   work.memory = std::make_shared<GraphMemory>(bytes);
   work.params.poolProps.allocType = cudaMemAllocationTypePinned;
-  work.params.poolProps.location = {cudaMemLocationTypeDevice, {0}};
+  work.params.poolProps.location.type = cudaMemLocationTypeDevice;
+  work.params.poolProps.location.id = 0;
   work.params.bytesize = bytes;
   work.params.dptr = work.memory->address();
   void* address = work.memory->address();

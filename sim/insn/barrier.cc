@@ -32,6 +32,7 @@ struct BarrierDetail : InsnDetail {
 uint32_t uniform(Warp& w, const Insn& i, Slot slot, const char* what) {
   const uint32_t* values = w.source<uint32_t>(slot);
   const uint32_t first = values[std::countr_zero(w.mask)];
+  if ((slot & kPoolBit) != 0) return first;
   for (int lane = 0; lane < kWarpSize; ++lane) {
     if ((w.mask >> lane & 1) != 0 && values[lane] != first) {
       w.fail(FaultKind::kCheck, i, 1u << lane,

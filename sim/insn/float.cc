@@ -112,6 +112,9 @@ void decode_float(InsnDecoder& d, FloatOp op, ScalarType type) {
   }
   const FloatModifiers m = take_modifiers(d);
   d.expect_no_more();
+  if (m.oob && (op != FloatOp::kFma || bits_of(type) == 64 || type == ScalarType::kF32)) {
+    d.fail(".oob is for fma of .f16, .f16x2, .bf16 and .bf16x2");
+  }
   const bool of_three = d.count() == 4;
   if (of_three && op == FloatOp::kMin) op = FloatOp::kMin3;
   if (of_three && op == FloatOp::kMax) op = FloatOp::kMax3;

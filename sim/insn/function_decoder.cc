@@ -288,7 +288,7 @@ Slot FunctionDecoder::constant(uint64_t bits, int width_bits) {
   const uint32_t lane_bytes = width_bits == 1 ? 4 : bytes / kLaneCount;
   const uint64_t halves[2] = {bits, 0};
   for (uint32_t i = 0; i < bytes / lane_bytes; ++i) {
-    std::memcpy(pool_.data() + at + i * lane_bytes, halves, lane_bytes);
+    std::memcpy(pool_.data() + at + size_t{i} * lane_bytes, halves, lane_bytes);
   }
   found->second = at | kPoolBit;
   return found->second;

@@ -8,6 +8,7 @@ namespace mpfa::sim {
 namespace {
 
 constexpr int kTile = 8;
+constexpr int kNibbles = 8;  // elements of 4 bits in a register
 
 bool is_nibble(ElementType type) { return type == ElementType::kS4 || type == ElementType::kU4; }
 
@@ -23,10 +24,9 @@ void unpack_nibbles(uint32_t value, uint8_t* out) {
 }
 
 // Rows (of A, or columns of B) `groups` * 8; register r has group r mod groups.
-template <class T, class Register, bool kNibbles>
+template <class T, class Register, int kElements>
 void gather(RegisterFile registers, const std::vector<Slot>& slots, int groups, T* out,
             int64_t stride) {
-  constexpr int kElements = kNibbles ? 8 : static_cast<int>(sizeof(Register) / sizeof(T));
   for (size_t r = 0; r < slots.size(); ++r) {
     const auto* from = reinterpret_cast<const Register*>(registers + slots[r]);
     const auto index = static_cast<int>(r);
@@ -34,7 +34,7 @@ void gather(RegisterFile registers, const std::vector<Slot>& slots, int groups, 
     const int first_k = 4 * kElements * (index / groups);
     for (int lane = 0; lane < kWarpSize; ++lane) {
       T* to = out + int64_t{first_row + lane / 4} * stride + first_k + kElements * (lane % 4);
-      if constexpr (kNibbles) {
+      if constexpr (kElements == kNibbles) {
         unpack_nibbles(from[lane], to);
       } else {
         unpack<T, Register, kElements>(from[lane], to);
@@ -46,22 +46,22 @@ void gather(RegisterFile registers, const std::vector<Slot>& slots, int groups, 
 void gather_any(RegisterFile registers, const std::vector<Slot>& slots, ElementType type,
                 int groups, void* out, int64_t stride) {
   if (is_nibble(type)) {
-    return gather<uint8_t, uint32_t, true>(registers, slots, groups, static_cast<uint8_t*>(out),
-                                           stride);
+    return gather<uint8_t, uint32_t, kNibbles>(registers, slots, groups, static_cast<uint8_t*>(out),
+                                               stride);
   }
   switch (container_bytes(type)) {
     case 1:
-      return gather<uint8_t, uint32_t, false>(registers, slots, groups, static_cast<uint8_t*>(out),
-                                              stride);
+      return gather<uint8_t, uint32_t, 4>(registers, slots, groups, static_cast<uint8_t*>(out),
+                                          stride);
     case 2:
-      return gather<uint16_t, uint32_t, false>(registers, slots, groups,
-                                               static_cast<uint16_t*>(out), stride);
+      return gather<uint16_t, uint32_t, 2>(registers, slots, groups, static_cast<uint16_t*>(out),
+                                           stride);
     case 4:
-      return gather<uint32_t, uint32_t, false>(registers, slots, groups,
-                                               static_cast<uint32_t*>(out), stride);
+      return gather<uint32_t, uint32_t, 1>(registers, slots, groups, static_cast<uint32_t*>(out),
+                                           stride);
     default:
-      return gather<uint64_t, uint64_t, false>(registers, slots, groups,
-                                               static_cast<uint64_t*>(out), stride);
+      return gather<uint64_t, uint64_t, 1>(registers, slots, groups, static_cast<uint64_t*>(out),
+                                           stride);
   }
 }
 
@@ -79,7 +79,8 @@ void for_each_accumulator(RegisterFile registers, const std::vector<Slot>& slots
     const int column = kTile * (index / registers_of_tile) + in_tile % registers_of_row;
     auto* at = reinterpret_cast<Register*>(registers + slots[r]);
     for (int lane = 0; lane < kWarpSize; ++lane) {
-      visit(at[lane], int64_t{row + lane / 4} * stride + column + 2 * (lane % 4));
+      const int64_t column_of_lane = column + int64_t{2} * (lane % 4);
+      visit(at[lane], int64_t{row + lane / 4} * stride + column_of_lane);
     }
   }
 }

@@ -1,18 +1,34 @@
 #include "sim/insn/matrix_shape.h"
 
-#include <cstdio>
+#include <charconv>
+#include <string_view>
+#include <system_error>
 
 #include "sim/insn/function_decoder.h"
 
 namespace mpfa::sim {
 
+namespace {
+
+// Takes "m16" off the front.
+bool take_extent(std::string_view& text, char letter, int& extent) {
+  if (!text.starts_with(letter)) return false;
+  text.remove_prefix(1);
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), extent);
+  if (error != std::errc()) return false;
+  text.remove_prefix(static_cast<size_t>(end - text.data()));
+  return true;
+}
+
+}  // namespace
+
 MatrixShape take_matrix_shape(InsnDecoder& d) {
   for (const std::string& modifier : d.left()) {
     MatrixShape shape;
-    int end = 0;
-    const int found =
-        std::sscanf(modifier.c_str(), "m%dn%dk%d%n", &shape.m, &shape.n, &shape.k, &end);
-    if (found == 3 && static_cast<size_t>(end) == modifier.size()) {
+    std::string_view rest = modifier;
+    const bool is_shape = take_extent(rest, 'm', shape.m) && take_extent(rest, 'n', shape.n) &&
+                          take_extent(rest, 'k', shape.k) && rest.empty();
+    if (is_shape) {
       d.take(std::string(modifier));
       return shape;
     }

@@ -22,7 +22,8 @@ Step load_param(Warp& w, const Insn& i) {
               sizeof(From));
   To* to = w.target<To>(i.dst);
   for (int lane = 0; lane < kWarpSize; ++lane) {
-    if ((w.mask >> lane & 1) != 0) to[lane] = static_cast<To>(value);
+    // Signed values are extended.
+    if ((w.mask >> lane & 1) != 0) to[lane] = static_cast<To>(static_cast<int64_t>(value));
   }
   return Step::kNext;
 }

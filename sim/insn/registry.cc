@@ -12,7 +12,7 @@ namespace {
 
 const std::unordered_map<std::string_view, DecodeFunction>& table() {
   static const std::unordered_map<std::string_view, DecodeFunction> kTable = {
-#define INSN(opcode, decode) {#opcode, &decode},
+#define INSN(opcode, decode) {#opcode, &(decode)},
 #include "sim/insn/insn.def"
 #undef INSN
   };

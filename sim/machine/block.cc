@@ -32,7 +32,10 @@ uint32_t Block::shared_base() const { return rank << kSharedRankShift; }
 
 uint32_t Block::live_threads() const {
   uint32_t count = 0;
-  for (const auto& warp : warps) count += static_cast<uint32_t>(std::popcount(warp->live()));
+  for (const auto& warp : warps) {
+    const uint32_t live = warp->live();
+    count += live == kAllLanes ? kWarpSize : static_cast<uint32_t>(std::popcount(live));
+  }
   return count;
 }
 

@@ -95,7 +95,7 @@ struct Cluster {
   uint64_t barrier_generation = 0;
   uint32_t barrier_arrived = 0;
 
-  Cluster(const Grid& grid, uint64_t index);
+  Cluster(const Grid& owner, uint64_t number);
   ~Cluster();
 
   bool finished() const;

@@ -76,7 +76,7 @@ std::string print_integer(std::string specification, Arguments& arguments) {
                                      [](char c) { return std::strchr("hljzt", c) != nullptr; }),
                       specification.end());
   specification.pop_back();
-  if (is_long) return print_one(specification + "ll" + letter, arguments.next<long long>());
+  if (is_long) return print_one(specification + "j" + letter, intmax_t{arguments.next<int64_t>()});
   return print_one(specification + letter, arguments.next<int32_t>());
 }
 
@@ -141,7 +141,7 @@ std::string format_text(Warp& warp, const Insn& insn, int lane, const std::strin
                           read_string(warp, insn, lane, arguments.next<uint64_t>()).c_str());
         break;
       case 'p':
-        text += print_one("0x%llx", arguments.next<unsigned long long>());
+        text += print_one("0x%jx", uintmax_t{arguments.next<uint64_t>()});
         break;
       case 'f':
       case 'F':

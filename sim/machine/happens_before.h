@@ -41,7 +41,8 @@ enum class Relation : uint8_t {
   kProxied,  // writes that a fence.proxy.async has made known to the asynchronous proxy
 };
 constexpr size_t kRelations = 3;
-inline constexpr std::array kAllRelations = {Relation::kMemory, Relation::kReads, Relation::kProxied};
+inline constexpr std::array kAllRelations = {Relation::kMemory, Relation::kReads,
+                                             Relation::kProxied};
 
 // By agent. Shared by all who know the same, and not changed then.
 using Knowledge = std::vector<Seen>;

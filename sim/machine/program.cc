@@ -1,7 +1,7 @@
 #include "sim/machine/program.h"
 
 #include <algorithm>
-#include <cstdlib>
+#include <charconv>
 #include <cstring>
 
 #include "mpfa/check.h"
@@ -27,7 +27,11 @@ int64_t product(const Function& function, const char* directive) {
 // 90 of "sm_90a".
 int target_number(const std::string& target) {
   const size_t at = target.find("sm_");
-  return at == std::string::npos ? 0 : std::atoi(target.c_str() + at + 3);
+  int number = 0;
+  if (at != std::string::npos) {
+    std::from_chars(target.data() + at + 3, target.data() + target.size(), number);
+  }
+  return number;
 }
 
 // What ptxas would allocate is not known; live values would, and this is a bound that programs that

@@ -34,8 +34,8 @@ std::string to_text(Dim3 at) { return internal::str_cat("(", at.x, ", ", at.y, "
 const FunctionCode& function_of(const KernelCode& kernel, const Insn& insn) {
   for (const auto& function : kernel.functions) {
     const std::vector<Insn>& insns = function->insns;
-    const bool is_here = !std::less<>()(&insn, insns.data()) &&
-                         std::less<>()(&insn, insns.data() + insns.size());
+    const bool is_here =
+        !std::less<>()(&insn, insns.data()) && std::less<>()(&insn, insns.data() + insns.size());
     if (is_here) return *function;
   }
   return *kernel.functions[0];
@@ -160,7 +160,7 @@ Step Warp::exit_lanes() {
   return Step::kJump;
 }
 
-Step Warp::block_on(const char* reason, uint8_t stage, uint64_t token) {
+Step Warp::block_on(const char* reason, uint8_t stage, uint64_t token) const {
   split->wait.reason = reason;
   split->wait.stage = stage;
   split->wait.token = token;
@@ -245,6 +245,26 @@ bool Warp::run(uint32_t budget) {
   return progress;
 }
 
+bool Warp::apply_guard(const Insn& insn, uint32_t pc, uint32_t& limit) {
+  const uint32_t guard = predicate(insn.guard);
+  mask &= insn.guard_negated ? ~guard : guard;
+  if (mask != 0 && insn.splits && mask != split->mask) {
+    detach(split->mask & ~mask, pc + 1);
+    limit = std::min(limit, pc + 1);
+  }
+  return mask != 0;
+}
+
+void Warp::leave_off(Step step, uint32_t pc) const {
+  if (step == Step::kBlock) {
+    split->wait.blocked = true;
+    split->wait.event = block->cluster->events;
+  } else if (step == Step::kYield) {
+    split->pc = pc + 1;
+    split->wait = {};
+  }
+}
+
 // Runs the split until it blocks, ends, may meet another, or the budget is spent.
 bool Warp::run_split(uint32_t& budget) {
   const Insn* code = split->frame->code->insns.data();
@@ -253,29 +273,21 @@ bool Warp::run_split(uint32_t& budget) {
   uint32_t pc = split->pc;
   uint32_t left = budget;
   const uint32_t before = left;
-  bool alone = splits.size() == 1;
   bool waited = split->wait.blocked;
   Trace* const trace = block->grid->trace;
   while (left > 0 && pc < limit) {
     --left;
     const Insn& insn = code[pc];
     mask = split->mask;
-    if (insn.guard != kNoSlot) {
-      const uint32_t guard = predicate(insn.guard);
-      mask &= insn.guard_negated ? ~guard : guard;
-      if (mask == 0) {
-        ++pc;
-        continue;
-      }
-      if (insn.splits && mask != split->mask) {
-        detach(split->mask & ~mask, pc + 1);
-        alone = false;
-        limit = std::min(limit, pc + 1);
-      }
+    if (insn.guard != kNoSlot && !apply_guard(insn, pc, limit)) {
+      ++pc;
+      continue;
     }
     split->pc = pc;
-    if (watched != nullptr) [[unlikely]] watch_registers(*this, *watched, insn, pc);
-    if (trace != nullptr) [[unlikely]] trace->write(*this, insn);
+    if (watched != nullptr) [[unlikely]]
+      watch_registers(*this, *watched, insn, pc);
+    if (trace != nullptr) [[unlikely]]
+      trace->write(*this, insn);
     const Step step = insn.run(*this, insn);
     if (waited && step != Step::kBlock && split != nullptr) {
       split->wait = {};
@@ -285,22 +297,15 @@ bool Warp::run_split(uint32_t& budget) {
       ++pc;
       continue;
     }
-    if (step == Step::kJump) {
-      if (alone && split != nullptr && splits.size() == 1) {
-        enter(*split);
-        code = split->frame->code->insns.data();
-        watched = watched_registers(*this);
-        pc = split->pc;
-        continue;
-      }
-    } else if (step == Step::kBlock) {
-      split->wait.blocked = true;
-      split->wait.event = block->cluster->events;
-      ++left;
-    } else {
-      split->pc = pc + 1;
-      split->wait = {};
+    if (step == Step::kJump && split != nullptr && splits.size() == 1) {
+      enter(*split);
+      code = split->frame->code->insns.data();
+      watched = watched_registers(*this);
+      pc = split->pc;
+      continue;
     }
+    leave_off(step, pc);
+    if (step == Step::kBlock) ++left;
     const uint32_t spent = budget - left;
     instructions += spent;
     const bool moved = before != left;

@@ -31,7 +31,7 @@ struct Frame {
   uint64_t local_top = 0;
   const InsnDetail* call = nullptr;  // of the call that made it: where results go
   std::unique_ptr<std::byte[]> storage;
-  std::byte* registers = nullptr;  // in storage, at a multiple of 64
+  std::byte* registers = nullptr;        // in storage, at a multiple of 64
   std::shared_ptr<RegisterWatch> watch;  // made when a register that wgmma uses is first used
 };
 
@@ -63,12 +63,12 @@ struct Warp {
   uint32_t mask = 0;                         // lanes that run the instruction
   Block* block = nullptr;
   Monitor* monitor = nullptr;  // of its cluster; nullptr: nothing is checked
-  uint32_t index = 0;         // in its block
-  uint32_t present = 0;       // lanes that exist
-  uint32_t exited = 0;        // lanes that have ended
-  Split* split = nullptr;     // that runs
-  uint64_t instructions = 0;  // run so far, the warp's clock
-  Allocation allocation;      // that a global access found last
+  uint32_t index = 0;          // in its block
+  uint32_t present = 0;        // lanes that exist
+  uint32_t exited = 0;         // lanes that have ended
+  Split* split = nullptr;      // that runs
+  uint64_t instructions = 0;   // run so far, the warp's clock
+  Allocation allocation;       // that a global access found last
   uint64_t allocation_generation = UINT64_MAX;
 
   alignas(64) uint32_t tid_x[kWarpSize] = {};
@@ -114,7 +114,7 @@ struct Warp {
   Step return_from_call();
   Step exit_lanes();
   // Says why the running split waits.
-  Step block_on(const char* reason, uint8_t stage = 0, uint64_t token = 0);
+  Step block_on(const char* reason, uint8_t stage = 0, uint64_t token = 0) const;
 
   // [kernel] file:line: text, block, warp, lanes.
   std::string where(const Insn& insn, uint32_t lanes) const;
@@ -147,6 +147,11 @@ struct Warp {
   void enter(Split& chosen);
   void drop_split(Split* gone);
   bool run_split(uint32_t& budget);
+  // Leaves in `mask` the lanes that the guard lets run `insn`, and gives the others a split where
+  // they must go on alone; false if none is left. `limit` is lowered to where they meet again.
+  bool apply_guard(const Insn& insn, uint32_t pc, uint32_t& limit);
+  // Where the running split is after a step that was not kNext.
+  void leave_off(Step step, uint32_t pc) const;
 };
 
 }  // namespace mpfa::sim

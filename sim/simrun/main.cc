@@ -147,6 +147,7 @@ int run(const Settings& settings, std::vector<std::string> command) {
     return fail(error.what(), kExitCannotRun);
   }
   std::vector<char*> arguments;
+  arguments.reserve(command.size() + 1);
   for (std::string& argument : command) arguments.push_back(argument.data());
   arguments.push_back(nullptr);
   execv(file.c_str(), arguments.data());

@@ -134,7 +134,7 @@ std::string find_program(const std::string& name, const std::string& path) {
   if (name.find('/') != std::string::npos) return runs(name) ? name : "";
   std::istringstream folders(path);
   for (std::string folder; std::getline(folders, folder, ':');) {
-    const std::string file = (folder.empty() ? "." : folder) + "/" + name;
+    std::string file = (folder.empty() ? "." : folder) + "/" + name;
     if (runs(file)) return file;
   }
   return "";

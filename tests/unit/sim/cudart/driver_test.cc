@@ -124,7 +124,7 @@ TEST_F(DriverTest, Libraries) {
 
 TEST_F(DriverTest, TensorMaps) {
   const DeviceArray<float> tensor(64 * 64);
-  alignas(64) CUtensorMap map{};
+  CUtensorMap map{};
   const cuuint64_t dim[] = {64, 64};
   const cuuint64_t strides[] = {256};
   const cuuint32_t box[] = {32, 8};

@@ -424,7 +424,7 @@ TEST(Atomics, ErrorsNameWhatIsWrong) {
   };
   for (const auto& [text, part] : kWrong) {
     SCOPED_TRACE(text);
-    expect_fault(FaultKind::kIllegalInstruction, part, [&] { decode(text); });
+    expect_fault(FaultKind::kIllegalInstruction, part, [&text = text] { decode(text); });
   }
 }
 

@@ -31,7 +31,7 @@ TEST(NotSimulated, TexturesSurfacesAndMulticastAreNamed) {
   };
   for (const auto& [text, part] : kInstructions) {
     SCOPED_TRACE(text);
-    expect_fault(FaultKind::kIllegalInstruction, part, [&] {
+    expect_fault(FaultKind::kIllegalInstruction, part, [&text = text] {
       PtxProgram program(
           one_kernel("  .reg .f32 %f<4>;\n  .reg .b32 %w<4>;\n  .reg .pred %p;", text));
       const uint64_t memory = program.upload(std::vector<uint32_t>(32));

@@ -15,10 +15,8 @@
 namespace mpfa::sim {
 namespace {
 
-using testing::matrix_module;
 using testing::MatrixKernel;
 using testing::mma_kernel;
-using testing::PtxProgram;
 using testing::Words;
 
 constexpr int kRows = 16;

@@ -444,7 +444,7 @@ TEST(Video, ErrorsNameWhatIsWrong) {
   };
   for (const auto& [text, part] : kWrong) {
     SCOPED_TRACE(text);
-    expect_fault(FaultKind::kIllegalInstruction, part, [&] {
+    expect_fault(FaultKind::kIllegalInstruction, part, [&text = text] {
       PtxProgram program(one_kernel("  .reg .b32 %a, %b, %c, %d;", text));
       const uint64_t memory = program.upload(std::vector<uint32_t>(32));
       program.run("test", {}, memory, memory);

@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <random>
+#include <type_traits>
 #include <vector>
 
 #include "oracle.h"
@@ -239,6 +241,15 @@ TEST(Convert, FloatToIntegerByHand) {
 
 // ---- Float to float -----------------------------------------------------------------------------
 
+// A NaN of f64 keeps its sign and the upper bits of its payload and becomes quiet, as on an H200.
+uint64_t narrowed_nan(const oracle::Format& format, double x) {
+  const int mantissa_bits = std::countr_zero(format.largest + 1);
+  const uint64_t bits = bits_of(x);
+  const uint64_t payload = (bits & ((uint64_t{1} << 52) - 1)) >> (52 - mantissa_bits);
+  return (format.largest + 1) | uint64_t{1} << (mantissa_bits - 1) | payload |
+         (bits >> 63) << format.sign_shift;
+}
+
 // x as To's code, NaNs and infinities apart.
 template <class To, class From>
 void compare_to_float(const oracle::Format& format, int code_shift, uint64_t nan) {
@@ -248,6 +259,7 @@ void compare_to_float(const oracle::Format& format, int code_shift, uint64_t nan
     for (const Rounding mode : kModes) {
       const uint64_t got = bits_of(convert<To>(a, {.rounding = mode}));
       uint64_t expected = nan;
+      if (std::is_same_v<From, double> && std::isnan(x)) expected = narrowed_nan(format, x);
       if (std::isinf(x)) {
         expected = (infinity | (x < 0 ? uint64_t{1} << format.sign_shift : 0)) << code_shift;
       } else if (!std::isnan(x)) {
@@ -268,7 +280,7 @@ void compare_to_float(const oracle::Format& format, int code_shift, uint64_t nan
 
 TEST(Convert, F32ToF16) { compare_to_float<Fp16, float>(oracle::kHalf, 0, 0x7FFF); }
 TEST(Convert, F32ToBf16) { compare_to_float<Bf16, float>(oracle::kBfloat, 0, 0x7FFF); }
-TEST(Convert, F32ToTf32) { compare_to_float<Tf32, float>(oracle::kTfloat, 13, 0x7FFFFFFF); }
+TEST(Convert, F32ToTf32) { compare_to_float<Tf32, float>(oracle::kTfloat, 13, 0x7FFFE000); }
 TEST(Convert, F64ToF16) { compare_to_float<Fp16, double>(oracle::kHalf, 0, 0x7FFF); }
 TEST(Convert, F64ToBf16) { compare_to_float<Bf16, double>(oracle::kBfloat, 0, 0x7FFF); }
 TEST(Convert, F64ToF32) { compare_to_float<float, double>(oracle::kSingle, 0, 0x7FFFFFFF); }
