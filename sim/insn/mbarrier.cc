@@ -37,15 +37,29 @@ struct MBarrierDetail : InsnDetail {
   bool is_try = false;
 };
 
-// Runs `of(lane, barrier, issuer)` for every active lane.
+// Runs `of(lane, barrier, place)` for every active lane. The checks hear of the accesses unless
+// they have already, when the instruction was first tried.
 template <class F>
-void for_each_barrier(Warp& w, const Insn& i, const MBarrierDetail& d, F of) {
+void for_each_barrier(Warp& w, const Insn& i, const MBarrierDetail& d, F of,
+                      bool is_observed = false) {
   uint64_t addresses[kWarpSize];
   lane_addresses(w, d.address, addresses);
+  SharedPlace places[kWarpSize];
   for_each_lane(w.mask, [&](int lane) {
-    const SharedPlace at = shared_place(w, i, lane, d.space, AccessKind::kAtomic, addresses[lane],
-                                        kMBarrierBytes, kMBarrierBytes);
-    observe_place(w, i, lane, *at.block, at.offset, kMBarrierBytes, d.access);
+    places[lane] = shared_place(w, i, lane, d.space, AccessKind::kAtomic, addresses[lane],
+                                kMBarrierBytes, kMBarrierBytes);
+    addresses[lane] = places[lane].address();
+  });
+  if (!is_observed) {
+    observe(w, i,
+            {.space = MemorySpace::kSharedCluster,
+             .kind = d.access,
+             .bytes = kMBarrierBytes,
+             .addresses = addresses,
+             .may_be_unwritten = true});
+  }
+  for_each_lane(w.mask, [&](int lane) {
+    const SharedPlace& at = places[lane];
     const Issuer issuer = Issuer::of(w, i, 1u << lane);
     of(lane, MBarrierAccess(*at.block, at.offset, issuer), at);
   });
@@ -148,7 +162,7 @@ uint32_t ask(Warp& w, const Insn& i, const MBarrierDetail& d, uint64_t& token) {
   uint32_t over = 0;
   bool first = true;
   Leaving left = {w, d.is_relaxed ? Leave::kRelaxed : Leave::kAcquires};
-  for_each_barrier(w, i, d, [&](int lane, MBarrierAccess access, const SharedPlace& at) {
+  const auto ask_one = [&](int lane, MBarrierAccess access, const SharedPlace& at) {
     if (at.block != w.block) {
       w.fail(FaultKind::kCheck, i, 1u << lane,
              "waits for an mbarrier of another block of the cluster; only its own may be waited "
@@ -173,7 +187,8 @@ uint32_t ask(Warp& w, const Insn& i, const MBarrierDetail& d, uint64_t& token) {
       token = mbarrier_wait_token(at.offset, parity);
       first = false;
     }
-  });
+  };
+  for_each_barrier(w, i, d, ask_one, w.split->wait.is_timed);
   left.finish();
   return over;
 }
