@@ -366,7 +366,8 @@ TEST_F(MemoryTest, HintsAreForManagedMemory) {
   const DeviceArray<char> device(100);
   char* managed = nullptr;
   ASSERT_CUDA(cudaMallocManaged(reinterpret_cast<void**>(&managed), 100, cudaMemAttachGlobal));
-  const cudaMemLocation location = {cudaMemLocationTypeDevice, {0}};
+  cudaMemLocation location{};
+  location.type = cudaMemLocationTypeDevice;
   EXPECT_CUDA(cudaMemPrefetchAsync(managed, 100, location, 0, nullptr), cudaSuccess);
   EXPECT_CUDA(cudaMemPrefetchAsync(device.data(), 100, location, 0, nullptr),
               cudaErrorInvalidValue);

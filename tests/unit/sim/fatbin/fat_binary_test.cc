@@ -140,7 +140,8 @@ TEST(FatBinary, ReadsEntries) {
   other.kind = 77;  // neither PTX nor machine code
   Entry named = ptx(100, kSuffixF);
   named.header_bytes = 104;
-  const auto entries = read(file_of({ptx(80), elf(90, kSuffixA), other, named}));
+  const std::string file = file_of({ptx(80), elf(90, kSuffixA), other, named});
+  const auto entries = read(file);  // into the file's bytes
   ASSERT_EQ(entries.size(), 3u);
   EXPECT_EQ(entries[0].kind, CodeKind::kPtx);
   EXPECT_EQ(entries[0].target(), "sm_80");
@@ -154,11 +155,13 @@ TEST(FatBinary, ReadsEntries) {
 TEST(FatBinary, TextEndsAtNul) {
   Entry padded = ptx(90);
   padded.payload = std::string("ret;\0\0\0", 7);
-  EXPECT_EQ(ptx_text(read(file_of({padded}))[0]), "ret;");
+  const std::string file = file_of({padded});
+  EXPECT_EQ(ptx_text(read(file)[0]), "ret;");
 }
 
 TEST(FatBinary, Decompresses) {
-  const auto entries = read(file_of({compressed_zstd(), compressed_lz4()}));
+  const std::string file = file_of({compressed_zstd(), compressed_lz4()});
+  const auto entries = read(file);
   EXPECT_EQ(entries[0].compression, CodeCompression::kZstd);
   EXPECT_EQ(ptx_text(entries[0]), kText);
   EXPECT_EQ(entries[1].compression, CodeCompression::kLz4);

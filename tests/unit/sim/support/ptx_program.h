@@ -26,12 +26,14 @@ class PtxProgram {
   template <class T>
   uint64_t upload(const std::vector<T>& values) {
     const uint64_t address = gpu_.memory().allocate(values.size() * sizeof(T), MemoryKind::kDevice);
+    if (values.empty()) return address;
     std::memcpy(reinterpret_cast<void*>(address), values.data(), values.size() * sizeof(T));
     return address;
   }
   template <class T>
   std::vector<T> download(uint64_t address, size_t count) {
     std::vector<T> values(count);
+    if (count == 0) return values;
     std::memcpy(values.data(), reinterpret_cast<const void*>(address), count * sizeof(T));
     return values;
   }
