@@ -92,7 +92,8 @@ HWY_INLINE void locate(Warp& w, const Insn& i, const MemoryDetail& m, AccessKind
   observe(w, i, access);
 }
 
-// ---- loads -----------------------------------------------------------------------------------------
+// ---- loads
+// -----------------------------------------------------------------------------------------
 
 template <class To, class From>
 HWY_INLINE To read_at(const std::byte* place) {
@@ -172,7 +173,8 @@ HWY_INLINE void load_one(Warp& w, const MemoryDetail& m, const Places& at, size_
   }
 }
 
-// ---- stores ----------------------------------------------------------------------------------------
+// ---- stores
+// ----------------------------------------------------------------------------------------
 
 template <class T>
 HWY_INLINE void store_element(Warp& w, const MemoryDetail& m, const Places& at, size_t element) {

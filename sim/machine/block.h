@@ -66,7 +66,7 @@ struct Block {
   std::vector<std::byte> shared;
   std::array<Barrier, 16> barriers;
   std::vector<std::unique_ptr<Warpgroup>> warpgroups;  // made when one issues its first wgmma
-  std::unordered_map<uint32_t, MBarrier> mbarriers;  // by offset in `shared`
+  std::unordered_map<uint32_t, MBarrier> mbarriers;    // by offset in `shared`
 
   uint32_t shared_base() const;  // its window's first address
   uint32_t live_threads() const;
@@ -126,7 +126,7 @@ struct Cluster {
   uint32_t polls_ = 0;      // in this turn
   Turns* turns_ = nullptr;  // until it has its turn
   uint64_t turn_ = 0;
-  uint32_t expiries_ = 0;           // of waits, since anything else has happened
+  uint32_t expiries_ = 0;  // of waits, since anything else has happened
   uint64_t events_at_expiry_ = 0;
 };
 

@@ -89,7 +89,7 @@ struct FunctionCode {
 // A kernel with every function that it can reach, and its shared memory's layout.
 struct KernelCode {
   const Module* module = nullptr;
-  int capability = 90;  // of the device, major * 10 + minor
+  int capability = 90;                                   // of the device, major * 10 + minor
   std::vector<std::unique_ptr<FunctionCode>> functions;  // [0] is the kernel
   std::unordered_map<std::string, uint32_t> function_index;
   // By place in Module::functions, which a function's address tells; UINT32_MAX: not reached.

@@ -48,11 +48,10 @@ struct AddressSpan {
   uint64_t all_bits = 0;  // or of the addresses
 };
 
-// Where all lanes' bytes lie, at `origin` plus each address, if they are all in one allocation or in
-// the block's own shared memory and nothing is wrong; false leaves it to resolve(). `access` has no
-// need of its addresses.
-bool resolve_together(Warp& warp, const Access& access, const AddressSpan& span,
-                      uintptr_t& origin);
+// Where all lanes' bytes lie, at `origin` plus each address, if they are all in one allocation or
+// in the block's own shared memory and nothing is wrong; false leaves it to resolve(). `access` has
+// no need of its addresses.
+bool resolve_together(Warp& warp, const Access& access, const AddressSpan& span, uintptr_t& origin);
 
 // Where each active lane's bytes lie. Throws Fault for an address outside every allocation, not
 // aligned to `bytes`, or not writable.

@@ -13,20 +13,21 @@ namespace mpfa::ptx_test {
   SETP("eq", T, W, kind)    \
   SETP("ne", T, W, kind)    \
   SETP("lt", T, W, kind) SETP("le", T, W, kind) SETP("gt", T, W, kind) SETP("ge", T, W, kind)
-#define UNORDERED(T, W, kind)                                                                     \
-  SETP("equ", T, W, kind)                                                                         \
-  SETP("neu", T, W, kind)                                                                         \
-  SETP("ltu", T, W, kind)                                                                         \
-  SETP("leu", T, W, kind) SETP("gtu", T, W, kind) SETP("geu", T, W, kind) SETP("num", T, W, kind) \
-      SETP("nan", T, W, kind)
+#define UNORDERED(T, W, kind) \
+  SETP("equ", T, W, kind)     \
+  SETP("neu", T, W, kind)     \
+  SETP("ltu", T, W, kind)     \
+  SETP("leu", T, W, kind)     \
+  SETP("gtu", T, W, kind) SETP("geu", T, W, kind) SETP("num", T, W, kind) SETP("nan", T, W, kind)
 
 void integers(Suite& suite) {
 #define FORMS(W)                                                                         \
   ORDERED(s##W, W, kInt##W)                                                              \
   ORDERED(u##W, W, kInt##W)                                                              \
   SETP("lo", u##W, W, kInt##W)                                                           \
-  SETP("ls", u##W, W, kInt##W) SETP("hi", u##W, W, kInt##W) SETP("hs", u##W, W, kInt##W) \
-      SETP("eq", b##W, W, kInt##W) SETP("ne", b##W, W, kInt##W)
+  SETP("ls", u##W, W, kInt##W)                                                           \
+  SETP("hi", u##W, W, kInt##W) SETP("hs", u##W, W, kInt##W) SETP("eq", b##W, W, kInt##W) \
+      SETP("ne", b##W, W, kInt##W)
   FORMS(16);
   FORMS(32);
   FORMS(64);
@@ -88,12 +89,12 @@ void predicate_pairs(Suite& suite) {
       PTX_2_3(32, 32, 32, 32, 32,                                                              \
               "{ .reg .pred p, q, c; setp.ne.b32 c, %4, 0; setp." comparison ".and." #T        \
               " p|q, %2, %3, c; selp.b32 %0, 1, 0, p; selp.b32 %1, 1, 0, q; }"));
-#define FORMS(T, kind)                                                                       \
-  HALVES("eq", T, kind)                                                                      \
-  HALVES("ne", T, kind)                                                                      \
-  HALVES("lt", T, kind)                                                                      \
-  HALVES("ge", T, kind) HALVES("neu", T, kind) HALVES("gtu", T, kind) HALVES("num", T, kind) \
-      HALVES("nan", T, kind)
+#define FORMS(T, kind)  \
+  HALVES("eq", T, kind) \
+  HALVES("ne", T, kind) \
+  HALVES("lt", T, kind) \
+  HALVES("ge", T, kind) \
+  HALVES("neu", T, kind) HALVES("gtu", T, kind) HALVES("num", T, kind) HALVES("nan", T, kind)
   FORMS(f16x2, kF16x2);
   FORMS(bf16x2, kBf16x2);
   FORMS(ftz.f16x2, kF16x2);

@@ -46,9 +46,8 @@ extern "C" __global__ void partitioned_pipeline(const int* in, int* out, int til
   __shared__ cuda::pipeline_shared_state<cuda::thread_scope_block, kStages> state;
   const auto block = cg::this_thread_block();
   const bool produces = threadIdx.x < kHalf;
-  auto pipeline =
-      cuda::make_pipeline(block, &state,
-                          produces ? cuda::pipeline_role::producer : cuda::pipeline_role::consumer);
+  auto pipeline = cuda::make_pipeline(
+      block, &state, produces ? cuda::pipeline_role::producer : cuda::pipeline_role::consumer);
   for (int tile = 0; tile < tiles; ++tile) {
     int* stage = buffer[tile % kStages];
     if (produces) {
@@ -188,8 +187,7 @@ extern "C" __global__ void __cluster_dims__(4, 1, 1) cluster_sum(const int* in, 
   for (int i = 0; i < 64; ++i) mine += in[rank * 64 + i];
   if (threadIdx.x == 0) {
     uint64_t* remote_barrier = cluster.map_shared_rank(&barrier, 0);
-    ptx::red_async(ptx::op_add,
-                   cluster.map_shared_rank(&sum, 0), mine, remote_barrier);
+    ptx::red_async(ptx::op_add, cluster.map_shared_rank(&sum, 0), mine, remote_barrier);
     ptx::st_async(cluster.map_shared_rank(&each[rank], 0), mine, remote_barrier);
   }
   if (rank == 0) {
