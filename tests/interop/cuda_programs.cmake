@@ -9,29 +9,42 @@ if(MPFA_INTEROP STREQUAL "OFF")
   message(STATUS "CUDA programs in the simulator: left out (MPFA_INTEROP=OFF)")
   return()
 endif()
-if(NOT MPFA_NVCC OR NOT TARGET simrun OR NOT TARGET mpfa_sim_cudart)
-  message(STATUS "CUDA programs in the simulator: left out (nvcc or the simulator not found)")
+if(MPFA_SANITIZE OR NOT MPFA_NVCC OR NOT TARGET simrun OR NOT TARGET mpfa_sim_cudart)
+  message(STATUS "CUDA programs in the simulator: left out (no nvcc, no simulator, or one with "
+    "sanitizers)")
   return()
 endif()
 
-# nvcc needs up to 3 GB for some of the examples.
+# nvcc needs up to 5 GB for some of the examples.
 set_property(GLOBAL APPEND PROPERTY JOB_POOLS mpfa_interop_nvcc=2)
 add_custom_target(interop_programs)
 
-# mpfa_interop_program(NAME n ARCH a SOURCE file [FLAGS f ...] [EXPECT regex] [ARGS a ...]): compiles
-# a program to PTX and runs it for several seeds. It passes if it exits with 0, and its output has a
-# match of EXPECT and none of what reports a failure.
+# A program that calls the driver is linked with the toolkit's stub of its library; in the simulator
+# it finds that of sim/cuda_driver.
+get_filename_component(nvcc_folder ${MPFA_NVCC} DIRECTORY)
+find_library(MPFA_CUDA_STUB cuda HINTS ${nvcc_folder}/../lib64/stubs ${nvcc_folder}/../lib/stubs
+  DOC "The toolkit's stub of libcuda.so" NO_DEFAULT_PATH)
+
+# mpfa_interop_program(NAME n ARCH a SOURCE file [DRIVER] [EXPECT regex] [FLAGS f ...] [ARGS a ...]):
+# compiles a program to PTX of compute_<a> and adds a test that runs it for several seeds. It passes
+# if run_seeds.sh finds EXPECT ("Passed") in its output. DRIVER: it calls libcuda.
 function(mpfa_interop_program)
-  cmake_parse_arguments(ARG "" "NAME;ARCH;SOURCE;EXPECT" "FLAGS;ARGS" ${ARGN})
+  cmake_parse_arguments(ARG "DRIVER" "NAME;ARCH;SOURCE;EXPECT" "FLAGS;ARGS" ${ARGN})
   if(NOT ARG_EXPECT)
-    set(ARG_EXPECT "Passed")
+    set(ARG_EXPECT "[Pp]assed")
+  endif()
+  if(ARG_DRIVER)
+    if(NOT MPFA_CUDA_STUB)
+      message(STATUS "CUDA programs in the simulator: ${ARG_NAME} is left out (no stub of libcuda)")
+      return()
+    endif()
+    list(APPEND ARG_FLAGS ${MPFA_CUDA_STUB})
   endif()
   set(program ${CMAKE_CURRENT_BINARY_DIR}/${ARG_NAME})
-  # --as-needed: the driver's library only where a program calls it.
   add_custom_command(OUTPUT ${program}
     COMMAND ${MPFA_NVCC} -std=c++17 -O2 -lineinfo -w -cudart shared
-      -gencode=arch=compute_${ARG_ARCH},code=compute_${ARG_ARCH} ${ARG_FLAGS}
-      -o ${program} ${ARG_SOURCE} ${MPFA_LIBCUDA_STUB}
+      -gencode=arch=compute_${ARG_ARCH},code=compute_${ARG_ARCH}
+      -o ${program} ${ARG_SOURCE} ${ARG_FLAGS}
     DEPENDS ${ARG_SOURCE}
     JOB_POOL mpfa_interop_nvcc
     COMMENT "Compiling ${ARG_NAME} with nvcc"
@@ -41,5 +54,11 @@ function(mpfa_interop_program)
   add_test(NAME interop_${ARG_NAME}
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/run_seeds.sh $<TARGET_FILE:simrun> ${ARG_EXPECT}
       ${program} ${ARG_ARGS})
-  set_tests_properties(interop_${ARG_NAME} PROPERTIES TIMEOUT 600 LABELS cuda_programs)
+  set_tests_properties(interop_${ARG_NAME} PROPERTIES TIMEOUT 900)
 endfunction()
+
+mpfa_interop_program(NAME cub_algorithms ARCH 80
+  SOURCE ${CMAKE_CURRENT_SOURCE_DIR}/cub_algorithms.cu
+  FLAGS --extended-lambda)
+
+include(${CMAKE_CURRENT_LIST_DIR}/cutlass_examples.cmake)
