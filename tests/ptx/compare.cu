@@ -21,13 +21,13 @@ namespace mpfa::ptx_test {
   SETP("gtu", T, W, kind) SETP("geu", T, W, kind) SETP("num", T, W, kind) SETP("nan", T, W, kind)
 
 void integers(Suite& suite) {
-#define FORMS(W)                                                                         \
-  ORDERED(s##W, W, kInt##W)                                                              \
-  ORDERED(u##W, W, kInt##W)                                                              \
-  SETP("lo", u##W, W, kInt##W)                                                           \
-  SETP("ls", u##W, W, kInt##W)                                                           \
-  SETP("hi", u##W, W, kInt##W) SETP("hs", u##W, W, kInt##W) SETP("eq", b##W, W, kInt##W) \
-      SETP("ne", b##W, W, kInt##W)
+#define FORMS(W)               \
+  ORDERED(s##W, W, kInt##W)    \
+  ORDERED(u##W, W, kInt##W)    \
+  SETP("lo", u##W, W, kInt##W) \
+  SETP("ls", u##W, W, kInt##W) \
+  SETP("hi", u##W, W, kInt##W) \
+  SETP("hs", u##W, W, kInt##W) SETP("eq", b##W, W, kInt##W) SETP("ne", b##W, W, kInt##W)
   FORMS(16);
   FORMS(32);
   FORMS(64);

@@ -264,13 +264,13 @@ void integer_factors(Suite& suite) {
   MMA(8, 8, 32, sat, "s32." A "." B ".s32", "", EA, EB, kS32, kS32, 1, 1, 2, 2, kNone)  \
   MMA(16, 8, 32, sat, "s32." A "." B ".s32", "", EA, EB, kS32, kS32, 2, 1, 4, 4, kNone) \
   MMA(16, 8, 64, sat, "s32." A "." B ".s32", "", EA, EB, kS32, kS32, 4, 2, 4, 4, kNone)
-#define FORMS(sat)                                                                                \
-  EIGHT(sat, "s8", kS8, "s8", kS8)                                                                \
-  EIGHT(sat, "s8", kS8, "u8", kU8)                                                                \
-  EIGHT(sat, "u8", kU8, "s8", kS8)                                                                \
-  EIGHT(sat, "u8", kU8, "u8", kU8)                                                                \
-  FOUR(sat, "s4", kS4, "s4", kS4) FOUR(sat, "s4", kS4, "u4", kU4) FOUR(sat, "u4", kU4, "s4", kS4) \
-      FOUR(sat, "u4", kU4, "u4", kU4)
+#define FORMS(sat)                 \
+  EIGHT(sat, "s8", kS8, "s8", kS8) \
+  EIGHT(sat, "s8", kS8, "u8", kU8) \
+  EIGHT(sat, "u8", kU8, "s8", kS8) \
+  EIGHT(sat, "u8", kU8, "u8", kU8) \
+  FOUR(sat, "s4", kS4, "s4", kS4)  \
+  FOUR(sat, "s4", kS4, "u4", kU4) FOUR(sat, "u4", kU4, "s4", kS4) FOUR(sat, "u4", kU4, "u4", kU4)
   FORMS("");
   FORMS(".satfinite");
 #undef FORMS
