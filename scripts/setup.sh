@@ -158,6 +158,13 @@ figures() {
     "the figures of report/demo.html are left out. The next run tries again."
 }
 
+# CUTLASS's examples run in the simulator, where there is a compiler for them.
+cutlass() {
+  command -v nvcc >/dev/null || [[ -x /usr/local/cuda/bin/nvcc ]] || return 0
+  python_packages cutlass ||
+    say "note: CUTLASS could not be installed. The tests on its examples are left out."
+}
+
 # --- main -------------------------------------------------------------------------------------
 
 PROFILE=${1:-}
@@ -182,4 +189,5 @@ python_packages headers || fail "dlpack.h, which the build includes, could not b
 figures
 if [[ $PROFILE != demo ]]; then
   python_packages test || fail "the Python packages for the tests could not be installed."
+  cutlass
 fi

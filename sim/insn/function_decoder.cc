@@ -229,6 +229,7 @@ void FunctionDecoder::place_registers() {
     slots_.push_back(scratch(each.type.bits));
     for (int i = 1; i < each.vector_size; ++i) scratch(each.type.bits);
   }
+  code_.register_slots = slots_;
   code_.carry_slot = scratch(1);
 }
 

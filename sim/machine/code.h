@@ -76,6 +76,7 @@ struct FunctionCode {
   std::map<std::string, uint64_t, std::less<>> local_offsets;
   std::vector<uint64_t> param_offsets;   // of parameters, in the local frame
   std::vector<uint64_t> result_offsets;  // likewise
+  std::vector<Slot> register_slots;      // of Function::registers
   // Registers that wgmma uses, for the checks (register_watch.h); nullptr where there is none.
   std::shared_ptr<const WatchedRegisters> watched;
 

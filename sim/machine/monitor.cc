@@ -6,6 +6,7 @@
 
 #include "sim/machine/address.h"
 #include "sim/machine/each_lane.h"
+#include "sim/machine/undefined_values.h"
 
 namespace mpfa::sim {
 namespace {
@@ -57,7 +58,10 @@ struct AsyncOrder {
     if (past.agent == operation.agent && past.clock == operation.clock) return true;
     const Relation relation = past.is_write() ? Relation::kMemory : Relation::kReads;
     if (!is_known(relation, past)) return false;
-    if (!needs_proxy_fence || !past.is_write() || (past.flags & kIsAsyncProxy) != 0) return true;
+    if (!needs_proxy_fence || !past.is_write()) return true;
+    // CUTLASS hands what cp.async has written to wgmma without a fence (its
+    // sm90_mma_multistage_gmma_ss_warpspecialized.hpp), though cp.async is of the generic proxy.
+    if ((past.flags & (kIsAsyncProxy | kIsAsync)) != 0) return true;
     if (is_known(Relation::kProxied, past)) return true;
     lacks_proxy_fence = true;
     return false;
@@ -176,23 +180,63 @@ void Monitor::observe(Warp& warp, const Insn& insn, const Access& access) {
 
 // One access of a warp while it is checked.
 struct Monitor::SharedAccess {
+  const Warp& warp;
+  const Insn& insn;
   const Lanes& lanes;
   uint32_t bytes = 0;
   bool is_write = false;
   bool check_written = false;
+  const UndefinedBytes* storing = nullptr;  // what is written is undefined there
+  // What is read that nothing has written, if that may be.
+  UndefinedBytes unwritten = {};
+  PastAccess first_unwritten = {};
+  uint32_t first_unwritten_cell = 0;
   bool is_spread = true;  // lanes do not write the same bytes
   PastAccess now = {};
   ThreadOrder known = {};
 };
 
+// The same bytes of each of the lanes that are looked at together.
+uint32_t Monitor::place_in_lane(uint32_t cell, uint32_t byte, const SharedAccess& access) {
+  const uint32_t at = access.lanes.at[std::countr_zero(access.now.lanes)];
+  return cell * kCellBytes + byte - (at & kSharedOffsetMask);
+}
+
+void Monitor::note_unwritten(const Block& block, uint32_t cell, uint8_t bytes,
+                             SharedAccess& access) const {
+  access.now.bytes = bytes;
+  if (!reads_to_registers(access.warp, access.insn)) report_unwritten(block, cell, access.now);
+  if (access.first_unwritten.bytes == 0) {
+    access.first_unwritten = access.now;
+    access.first_unwritten_cell = cell;
+  }
+  for (uint32_t byte = 0; byte < kCellBytes; ++byte) {
+    if ((bytes >> byte & 1) == 0) continue;
+    access.unwritten[place_in_lane(cell, byte, access)] |= access.now.lanes;
+  }
+}
+
+uint8_t Monitor::undefined_part(uint32_t cell, uint8_t bytes, const SharedAccess& access) {
+  uint8_t part = 0;
+  for (uint32_t byte = 0; byte < kCellBytes; ++byte) {
+    if ((bytes >> byte & 1) == 0) continue;
+    const uint32_t lanes = (*access.storing)[place_in_lane(cell, byte, access)];
+    if ((lanes & access.now.lanes) != 0) part |= static_cast<uint8_t>(1u << byte);
+  }
+  return part;
+}
+
 void Monitor::touch(const Block& block, SharedShadow& shadow, uint32_t cell, uint8_t bytes,
                     SharedAccess& access) {
-  access.now.bytes = bytes;
   if (access.check_written && (shadow.written(cell) & bytes) != bytes) {
-    report_unwritten(block, cell, access.now);
+    note_unwritten(block, cell, static_cast<uint8_t>(bytes & ~shadow.written(cell)), access);
   }
-  if (access.is_write) shadow.mark(cell, bytes);
+  if (access.is_write) {
+    shadow.mark(cell, bytes);
+    if (access.storing != nullptr) shadow.unmark(cell, undefined_part(cell, bytes, access));
+  }
   if (!records_) return;
+  access.now.bytes = bytes;
   const PastAccess* before = access.is_spread
                                  ? shadow.check_and_record(cell, access.now, access.known)
                                  : shadow.check(cell, access.now, access.known);
@@ -217,8 +261,8 @@ void Monitor::touch_words(const Block& block, SharedShadow& shadow, uint32_t fir
 void Monitor::touch_lanes(const Warp& warp, uint32_t members, SharedAccess& access) {
   const uint32_t own_rank = warp.block->rank;
   SharedShadow& own = shadow(*warp.block);
-  const bool is_quick = records_ && access.is_spread && access.bytes % kCellBytes == 0 &&
-                        (access.now.flags & kIsStrong) == 0;
+  const bool is_quick = records_ && access.is_spread && access.storing == nullptr &&
+                        access.bytes % kCellBytes == 0 && (access.now.flags & kIsStrong) == 0;
   const uint32_t words = access.bytes / kCellBytes;
   for_each_lane(members, [&](int lane) {
     const uint32_t at = access.lanes.at[lane];
@@ -244,7 +288,7 @@ void Monitor::observe_shared(Warp& warp, const Insn& insn, const Access& access,
   const Agent agent = agent_of(warp);
   WarpOrder& order = order_.order(agent);
   order.last_access = order.clock;
-  SharedAccess all = {.lanes = lanes, .bytes = access.bytes};
+  SharedAccess all = {.warp = warp, .insn = insn, .lanes = lanes, .bytes = access.bytes};
   all.is_write = access.kind != AccessKind::kRead;
   all.check_written =
       access.kind != AccessKind::kWrite && checks_.uninitialized && !access.may_be_unwritten;
@@ -256,6 +300,9 @@ void Monitor::observe_shared(Warp& warp, const Insn& insn, const Access& access,
       static_cast<uint8_t>((all.is_write ? kIsWrite : 0) | (is_strong(access) ? kIsStrong : 0));
   all.known.own = agent;
   all.known.is_write = all.is_write;
+  if (all.is_write && warp.undefined != nullptr && warp.undefined->is_storing) {
+    all.storing = &warp.undefined->storing;
+  }
   const bool together = !all.is_write && lanes.are_same();
   for (const LaneGroup& group : order.groups) {
     const uint32_t members = group.lanes & lanes.shared;
@@ -272,6 +319,12 @@ void Monitor::observe_shared(Warp& warp, const Insn& insn, const Access& access,
     }
   }
   if (!all.is_spread && records_) record_overlapping(lanes, all);
+  if (all.first_unwritten.bytes != 0) {
+    const uint32_t at = lanes.at[std::countr_zero(all.first_unwritten.lanes)];
+    load_undefined(warp, insn, all.unwritten,
+                   unwritten_text(*cluster_.blocks[at >> kSharedRankShift],
+                                  all.first_unwritten_cell, all.first_unwritten));
+  }
 }
 
 // Lanes of one store may write the same bytes: all have been checked, none recorded.

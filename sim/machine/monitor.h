@@ -139,6 +139,9 @@ class Monitor {
   void touch_place(const Warp& warp, uint32_t at, SharedAccess& access);
   void touch_words(const Block& block, SharedShadow& shadow, uint32_t first, uint32_t count,
                    SharedAccess& access);
+  static uint32_t place_in_lane(uint32_t cell, uint32_t byte, const SharedAccess& access);
+  void note_unwritten(const Block& block, uint32_t cell, uint8_t bytes, SharedAccess& access) const;
+  static uint8_t undefined_part(uint32_t cell, uint8_t bytes, const SharedAccess& access);
   void touch(const Block& block, SharedShadow& shadow, uint32_t cell, uint8_t bytes,
              SharedAccess& access);
   void record_overlapping(const Lanes& lanes, SharedAccess& access);
@@ -152,6 +155,7 @@ class Monitor {
   // ---- reports (monitor_report.cc)
   [[noreturn]] void report_race(const Block& block, uint32_t cell, const PastAccess& now,
                                 const PastAccess& before, bool lacks_proxy_fence) const;
+  std::string unwritten_text(const Block& block, uint32_t cell, const PastAccess& now) const;
   [[noreturn]] void report_unwritten(const Block& block, uint32_t cell,
                                      const PastAccess& now) const;
   [[noreturn]] void report_early_end(const Warp& warp, const PastAccess& visit) const;

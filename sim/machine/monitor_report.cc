@@ -57,6 +57,10 @@ std::string address_text(const Block& block, uint32_t cell, uint8_t bytes) {
   return text + variable_at(*block.grid->code, offset);
 }
 
+std::string with_article(const std::string& noun) {
+  return (noun.front() == 'a' ? "an " : "a ") + noun;
+}
+
 }  // namespace
 
 const FunctionCode& Monitor::code_of(uint32_t place) const {
@@ -89,18 +93,23 @@ void Monitor::report_race(const Block& block, uint32_t cell, const PastAccess& n
                           const PastAccess& before, bool lacks_proxy_fence) const {
   const std::string at = address_text(block, cell, static_cast<uint8_t>(now.bytes & before.bytes));
   const std::string what =
-      lacks_proxy_fence ? internal::str_cat("no fence.proxy.async between a ", verb(before),
-                                            " of shared memory and an ", verb(now), " at ", at)
-                        : internal::str_cat("race in shared memory at ", at, ": a ", verb(now),
-                                            " and a ", verb(before), " that nothing orders");
+      lacks_proxy_fence
+          ? internal::str_cat("no fence.proxy.async between ", with_article(verb(before)),
+                              " of shared memory and ", with_article(verb(now)), " at ", at)
+          : internal::str_cat("race in shared memory at ", at, ": ", with_article(verb(now)),
+                              " and ", with_article(verb(before)), " that nothing orders");
   throw Fault(FaultKind::kCheck, internal::str_cat(what, "\n  ", verb(now), " ", where(now), "\n  ",
                                                    verb(before), " ", where(before)));
 }
 
+std::string Monitor::unwritten_text(const Block& block, uint32_t cell,
+                                    const PastAccess& now) const {
+  return internal::str_cat("read of shared memory that nothing has written, at ",
+                           address_text(block, cell, now.bytes), "\n  ", where(now));
+}
+
 void Monitor::report_unwritten(const Block& block, uint32_t cell, const PastAccess& now) const {
-  throw Fault(FaultKind::kCheck,
-              internal::str_cat("read of shared memory that nothing has written, at ",
-                                address_text(block, cell, now.bytes), "\n  ", where(now)));
+  throw Fault(FaultKind::kCheck, unwritten_text(block, cell, now));
 }
 
 void Monitor::report_early_end(const Warp& warp, const PastAccess& visit) const {

@@ -50,6 +50,7 @@ class SharedShadow {
   // ---- written bytes, a bit each
   uint8_t written(uint32_t cell) const { return state_.get()[cell] & kWholeCell; }
   void mark(uint32_t cell, uint8_t bytes) { state_.get()[cell] |= bytes; }
+  void unmark(uint32_t cell, uint8_t bytes) { state_.get()[cell] &= static_cast<uint8_t>(~bytes); }
   void mark_range(uint64_t offset, uint64_t bytes);
 
   // ---- accesses

@@ -18,6 +18,7 @@
 #include "sim/machine/monitor.h"
 #include "sim/machine/register_watch.h"
 #include "sim/machine/trace.h"
+#include "sim/machine/undefined_values.h"
 #include "sim/ptx/print.h"
 
 namespace mpfa::sim {
@@ -246,6 +247,8 @@ bool Warp::run(uint32_t budget) {
 }
 
 bool Warp::apply_guard(const Insn& insn, uint32_t pc, uint32_t& limit) {
+  if (undefined != nullptr) [[unlikely]]
+    check_undefined_guard(*this, insn);
   const uint32_t guard = predicate(insn.guard);
   mask &= insn.guard_negated ? ~guard : guard;
   if (mask != 0 && insn.splits && mask != split->mask) {
@@ -286,6 +289,8 @@ bool Warp::run_split(uint32_t& budget) {
     split->pc = pc;
     if (watched != nullptr) [[unlikely]]
       watch_registers(*this, *watched, insn, pc);
+    if (undefined != nullptr) [[unlikely]]
+      follow_undefined(*this, insn);
     if (trace != nullptr) [[unlikely]]
       trace->write(*this, insn);
     const Step step = insn.run(*this, insn);

@@ -18,6 +18,7 @@ struct Block;
 struct Wait;
 struct RegisterWatch;
 class AsyncGroups;
+struct UndefinedValues;
 class Monitor;
 
 // The registers of one call of a function, for the lanes that made it together.
@@ -128,6 +129,8 @@ struct Warp {
   uint64_t poll_events = 0;
   // Asynchronous copies of its threads that no mbarrier tracks; made by async_groups().
   std::shared_ptr<AsyncGroups> async;
+  // Registers that hold what nothing has written; nullptr: none do.
+  std::shared_ptr<UndefinedValues> undefined;
   std::vector<std::unique_ptr<Split>> splits;
   std::vector<std::unique_ptr<Frame>> frames;
   std::byte* local_memory = nullptr;  // 32 * local_stride, touched lazily

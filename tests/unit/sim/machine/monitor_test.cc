@@ -117,18 +117,16 @@ waits:
 }
 
 TEST(Monitor, ReadsOfWhatIsNotWritten) {
-  expect_found("  ld.shared.b32 %r2, [%a];", "read of shared memory that nothing has written");
-  expect_right("  st.shared.b32 [%a], %t;\n  ld.shared.b32 %r2, [%a];");
+  const std::string use = "\n  ld.shared.b32 %r2, [%a];\n  st.global.b32 [%rd1], %r2;";
+  expect_found(use, "read of shared memory that nothing has written");
+  expect_right("  st.shared.b32 [%a], %t;" + use);
   // One byte of four.
-  expect_found("  st.shared.b16 [%a], %r1;\n  st.shared.b8 [%a+2], %t;\n  ld.shared.b32 %r2, [%a];",
+  expect_found("  st.shared.b16 [%a], %r1;\n  st.shared.b8 [%a+2], %t;" + use,
                "that nothing has written, at 0x");
-  expect_right(
-      "  st.shared.b16 [%a], %r1;\n  st.shared.b16 [%a+2], %t;\n  ld.shared.b32 %r2, [%a];");
+  expect_right("  st.shared.b16 [%a], %r1;\n  st.shared.b16 [%a+2], %t;" + use);
   // What a predicate has left out.
-  expect_found(
-      "  setp.ne.u32 %p1, %t, 9;\n  @%p1 st.shared.b32 [%a], %t;\n"
-      "  ld.shared.b32 %r2, [%a];",
-      "thread (9, 0, 0)");
+  expect_found("  setp.ne.u32 %p1, %t, 9;\n  @%p1 st.shared.b32 [%a], %t;" + use,
+               "thread (9, 0, 0)");
   expect_found("  atom.shared.add.u32 %r2, [%a], 1;", "that nothing has written");
   expect_right("  atom.shared.exch.b32 %r2, [%a], 1;");
 }
@@ -161,7 +159,7 @@ TEST(Monitor, EachCheckCanBeLeftOut) {
   const std::string race = with_zeros(exchange(""));
   EXPECT_NE(finding(race, 0, parse_checks("races")), "");
   EXPECT_EQ(finding(race, 0, parse_checks("uninitialized,async,barriers,bounds")), "");
-  const std::string unwritten = "  ld.shared.b32 %r2, [%a];";
+  const std::string unwritten = "  atom.shared.add.u32 %r2, [%a], 1;";
   EXPECT_NE(finding(unwritten, 0, parse_checks("uninitialized")), "");
   EXPECT_EQ(finding(unwritten, 0, parse_checks("races,async,barriers,bounds")), "");
   EXPECT_EQ(finding(race, 0, Checks::none()), "");
