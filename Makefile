@@ -22,7 +22,7 @@ say = printf '\n== %s\n' '$(1)'
 build_all = cmake --build build/$(1) -j $(JOBS)
 run_tests = ctest --preset $(1) -j $(JOBS)
 
-.PHONY: help build demo test bench format lint fuzz asan tsan clean install build-tests \
+.PHONY: help build demo test simrun interop bench format lint fuzz asan tsan clean install build-tests \
   setup-demo setup-test setup-dev
 
 help:  ## List the targets
@@ -51,6 +51,18 @@ build-tests: setup-test
 test: lint  ## Build everything, lint it and run all tests
 	@$(call say,Running the tests of build/release)
 	$(call run_tests,release)
+
+simrun: setup-test  ## Build the GPU simulator: build/release/bin/simrun runs CUDA programs without a GPU
+	@$(call say,Building the simulator: build/release/bin/simrun)
+	[[ -f build/release/bin/simrun ]] || scripts/configure.sh release build/release
+	$(call build_all,release) --target simulator
+
+# Compiling them takes hours of nvcc, once.
+interop: build-tests  ## Run other people's CUDA programs (CUB, all of CUTLASS's examples) in the simulator
+	@$(call say,Compiling CUDA programs of tests/interop)
+	$(call build_all,release) --target interop_programs
+	$(call say,Running them in the simulator)
+	ctest --preset interop -j $(JOBS)
 
 lint: build-tests  ## Check formatting, clang-tidy, ruff and shellcheck (builds first)
 	@$(call say,Linting)

@@ -12,6 +12,8 @@ option(MPFA_INSTALL "Add what is built to the install target" ${PROJECT_IS_TOP_L
 option(MPFA_WERROR "Treat compiler warnings as errors" ${PROJECT_IS_TOP_LEVEL})
 set(MPFA_SANITIZE "" CACHE STRING "Sanitizers for every target: address,undefined or thread")
 set(MPFA_CUDA AUTO CACHE STRING "CUDA back end: AUTO (on when nvcc is found), ON or OFF")
+set(MPFA_CUDA_ARCHITECTURES "80-virtual;90a-virtual" CACHE STRING
+  "What kernels are compiled for, as CMAKE_CUDA_ARCHITECTURES: PTX by default, which the driver compiles for its GPU at the first run; native for the GPU of this machine")
 set(MPFA_BIN_DIR "" CACHE PATH "Where the mpfa command is put (default: <build>/bin)")
 
 if(PROJECT_IS_TOP_LEVEL)
@@ -23,6 +25,7 @@ if(PROJECT_IS_TOP_LEVEL)
   find_program(CCACHE_PROGRAM ccache)
   if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
     set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+    set(CMAKE_CUDA_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
   endif()
 endif()
 set(CMAKE_CXX_EXTENSIONS OFF)
@@ -30,13 +33,16 @@ set(CMAKE_CXX_EXTENSIONS OFF)
 # Quantised bytes are defined by FP32 arithmetic without contraction (docs/spec.md, section 2), so
 # a compiler may never fuse a multiply and an add behind our back.
 add_library(mpfa_warnings INTERFACE)
-target_compile_options(mpfa_warnings INTERFACE -Wall -Wextra -ffp-contract=off)
+target_compile_options(mpfa_warnings INTERFACE
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -ffp-contract=off>
+  $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra,-ffp-contract=off>)
 if(MPFA_WERROR)
-  target_compile_options(mpfa_warnings INTERFACE -Werror)
+  target_compile_options(mpfa_warnings INTERFACE
+    $<$<COMPILE_LANGUAGE:CXX>:-Werror> $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings>)
 endif()
 # GCC 12 sees overlapping copies in std::string's operator+ where there are none (GCC bug 105651).
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-  target_compile_options(mpfa_warnings INTERFACE -Wno-restrict)
+  target_compile_options(mpfa_warnings INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict>)
 endif()
 
 if(MPFA_SANITIZE)

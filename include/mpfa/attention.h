@@ -19,6 +19,12 @@ struct AttentionParams {
   int64_t window_left = -1;  // >= 0: query i sees only j >= i + seqlen_k - seqlen_q - window_left
   float softcap = 0.0f;      // > 0: score = softcap * tanh(score / softcap)
   const DLTensor* sinks = nullptr;  // [Hq] FP32: logits that join the softmax's denominator only
+  // On a GPU: schedule() has been called for these lengths with the same workspace.
+  bool is_scheduled = false;
+  // [1] int32 on the GPU, or null: incremented for every length, page and row of statistics that is
+  // out of range, which the host cannot see. Such a length counts as the nearest valid one, such a
+  // page as page 0. On the CPU they are errors, and this is not used.
+  const DLTensor* error_count = nullptr;
 };
 
 // The most that the calls under one plan may need. Lengths above them are an error.
@@ -29,10 +35,14 @@ struct PlanParams {
   int64_t num_kv_heads = 0;
   int64_t head_dim = 0;
   int64_t total_seqlen_q = 0;  // rows of q of one call, at most
+  int64_t max_seqlen_q = 0;    // rows of one sequence, at most; 0: total_seqlen_q
   int64_t max_seqlen_k = 0;    // longest sequence in the cache, at most
-  // Tokens of the cache that one work item covers. 0 chooses; results depend on it only in
-  // rounding.
+  // Tokens of the cache that one work item covers. 0 chooses (on a GPU, unless batch_invariant, by
+  // the lengths of the whole batch); results depend on it only in rounding.
   int64_t kv_split_size = 0;
+  // Results of a sequence do not depend on the others of its batch: so it always is on the CPU, and
+  // on a GPU where parts have a fixed size, which costs some speed.
+  bool batch_invariant = false;
 };
 
 // What plan() returns; attention() refuses a changed one.
@@ -42,24 +52,39 @@ struct Plan {
   int64_t workspace_bytes = 0;  // 0: attention() needs no workspace
 };
 
-// Splits the work; depends on nothing but `params`, so that results do not depend on the machine's
-// thread count or on the other sequences of a batch. Errors: InvalidArgument, also where the
-// workspace would exceed 2^63 - 1 bytes.
+// Splits the work; depends on nothing but `params` (and on a GPU, on its model), so that results do
+// not depend on the machine's thread count. Errors: InvalidArgument, also where the workspace would
+// exceed 2^63 - 1 bytes.
 Plan plan(const PlanParams& params);
 
+// Shares the work of one step out to a GPU's multiprocessors and writes that into the workspace, for
+// any number of attention() calls with AttentionParams::is_scheduled: a model's layers, which have
+// the same lengths and pages. Arguments as those calls', `cache` any layer's; of `params` the mask
+// counts. A call that is not scheduled does it itself. On the CPU it does nothing.
+void schedule(const KvCacheView& cache, const DLTensor& block_table, const DLTensor& seq_lens,
+              const DLTensor* cu_seqlens_q, const AttentionParams& params, const Plan& plan,
+              const DLTensor& workspace, cudaStream_t stream = nullptr);
+
 // out = softmax(softmax_scale * q k^T + masks) v, k and v read from the cache.
+//
+// The tensors' device picks the back end: all on the CPU, or all on one GPU of compute capability
+// 8.0 or later. There the call is asynchronous on `stream`, allocates nothing and may be captured in
+// a CUDA graph, whose replays follow what then lies in the tensors. Calls that may run at the same
+// time need workspaces of their own.
 //
 //   out           like q, same type
 //   lse           [total_q, Hq] FP32, any strides, or null: natural logarithm of the denominator,
 //                 rowbias included (docs/spec.md, section 3)
-//   q             [total_q, Hq, d]  BF16, FP16 or FP32, aligned to its elements; any outer strides,
-//                 innermost contiguous
+//   q             [total_q, Hq, d]  BF16, FP16 or FP32 (CPU only), aligned to its elements; any
+//                 outer strides, innermost contiguous
 //   block_table   [b, max_pages] int32: page numbers of each sequence
 //   seq_lens      [b] int32: tokens of each sequence in the cache, the new ones included
 //   cu_seqlens_q  [b + 1] int32: rows of q of each sequence; null: one row each (decode). Rows past
 //                 cu_seqlens_q[b] are padding: not read in q and left alone in out and lse
-//   workspace     uint8 [>= plan.workspace_bytes] on the same device, aligned to 4 bytes; null, or
-//                 ignored, if that is 0
+//   workspace     uint8 [>= plan.workspace_bytes] on the same device, aligned to 4 bytes (GPU: 256);
+//                 null, or ignored, if that is 0. Its bytes before the call do not matter
+//   cache         on a GPU: rows of k_codes and v aligned to 16 bytes, of k_scales, k_residual and
+//                 delta_s to 4
 //
 // A row without a visible key gives output 0 and lse -inf. Bytes of the cache past a sequence's
 // length are never read into a result. What is written (out, lse, workspace) must not share memory

@@ -26,6 +26,12 @@ class IoError : public Error {
   using Error::Error;
 };
 
+// A call of the CUDA runtime or driver failed; the message names it and gives CUDA's own.
+class CudaError : public Error {
+ public:
+  using Error::Error;
+};
+
 namespace internal {
 
 template <typename... Args>

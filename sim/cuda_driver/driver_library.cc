@@ -19,7 +19,13 @@ int not_simulated(const char* name) {
 
 // Functions whose versions have other parameters than the simulated one.
 bool has_other_parameters(const std::string& name) {
-  return name == "cuStreamGetCtx_v2" || name == "cuGetProcAddress";
+  for (const char* each :
+       {"cuStreamGetCtx_v2", "cuGetProcAddress", "cuGraphInstantiate", "cuGraphInstantiate_v2",
+        "cuMemAdvise", "cuMemPrefetchAsync", "cuMemPrefetchAsync_ptsz", "cuStreamBeginCapture",
+        "cuStreamBeginCapture_ptsz"}) {
+    if (name == each) return true;
+  }
+  return false;
 }
 
 // "cuMemAlloc" of "cuMemAlloc_v2", "cuLaunchKernel" of "cuLaunchKernel_ptsz".

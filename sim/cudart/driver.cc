@@ -9,6 +9,7 @@
 
 #include "sim/cudart/api.h"
 #include "sim/cudart/device_attributes.h"
+#include "sim/cudart/driver_call.h"
 #include "sim/cudart/function_attributes.h"
 #include "sim/cudart/handle_table.h"
 #include "sim/cudart/launch.h"
@@ -21,43 +22,6 @@
 
 namespace mpfa::sim::cudart {
 namespace {
-
-// The runtime's errors are the driver's by number, but for a few that only the runtime has.
-CUresult to_driver(cudaError_t error) {
-  switch (error) {
-    case cudaErrorInvalidDeviceFunction:
-      return CUDA_ERROR_NOT_FOUND;
-    case cudaErrorInvalidConfiguration:
-    case cudaErrorInvalidPitchValue:
-    case cudaErrorInvalidSymbol:
-    case cudaErrorInvalidMemcpyDirection:
-      return CUDA_ERROR_INVALID_VALUE;
-    default:
-      return static_cast<CUresult>(error);
-  }
-}
-
-// A driver's call leaves the runtime's last error alone.
-CUresult driver_call(const char* name, const std::function<void()>& body) {
-  const cudaError_t before = peek_last_error();
-  const cudaError_t result = api_call(name, body);
-  set_last_error(before);
-  return to_driver(result);
-}
-
-// The same of a call of the runtime that does what the driver's does.
-CUresult forward(cudaError_t result, cudaError_t before) {
-  set_last_error(before);
-  return to_driver(result);
-}
-
-// Handles of the one context.
-CUcontext the_context() {
-  static const char context = 0;
-  return to_handle<CUcontext>(&context);
-}
-
-void* to_pointer(CUdeviceptr address) { return reinterpret_cast<void*>(address); }
 
 // --- errors, device, context ---
 
@@ -131,6 +95,7 @@ CUresult device_total_mem(size_t* bytes, CUdevice device) {
 }
 
 CUresult ctx_get_current(CUcontext* context) {
+  if (context == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *context = the_context();
   return CUDA_SUCCESS;
 }
@@ -139,9 +104,13 @@ CUresult ctx_set_current(CUcontext /*context*/) { return CUDA_SUCCESS; }
 
 CUresult ctx_push_current(CUcontext /*context*/) { return CUDA_SUCCESS; }
 
-CUresult ctx_pop_current(CUcontext* context) { return ctx_get_current(context); }
+CUresult ctx_pop_current(CUcontext* context) {
+  if (context != nullptr) *context = the_context();
+  return CUDA_SUCCESS;
+}
 
 CUresult ctx_get_device(CUdevice* device) {
+  if (device == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *device = 0;
   return CUDA_SUCCESS;
 }
@@ -155,6 +124,7 @@ CUresult primary_ctx_retain(CUcontext* context, CUdevice /*device*/) {
 CUresult primary_ctx_release(CUdevice /*device*/) { return CUDA_SUCCESS; }
 
 CUresult primary_ctx_get_state(CUdevice /*device*/, unsigned* flags, int* active) {
+  if (flags == nullptr || active == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *flags = 0;
   *active = 1;
   return CUDA_SUCCESS;
@@ -162,17 +132,28 @@ CUresult primary_ctx_get_state(CUdevice /*device*/, unsigned* flags, int* active
 
 // --- modules and functions ---
 
+// A module is loaded at once.
+CUmodule load_now(void* handle) {
+  try {
+    find_library(handle)->program();
+  } catch (...) {
+    unload_library(handle);
+    throw;
+  }
+  return static_cast<CUmodule>(handle);
+}
+
 CUresult module_load_data(CUmodule* module, const void* image) {
   return driver_call("cuModuleLoadData", [&] {
     require_pointer(module, "module");
-    void* handle = add_library(image);
-    try {
-      find_library(handle)->program();  // a module is loaded at once
-    } catch (...) {
-      unload_library(handle);
-      throw;
-    }
-    *module = static_cast<CUmodule>(handle);
+    *module = load_now(add_library(image));
+  });
+}
+
+CUresult module_load(CUmodule* module, const char* file_name) {
+  return driver_call("cuModuleLoad", [&] {
+    require_pointer(module, "module");
+    *module = load_now(add_library_file(file_name));
   });
 }
 
@@ -305,6 +286,11 @@ CUresult func_get_attribute(int* value, CUfunction_attribute attribute, CUfuncti
     }
     fail(cudaErrorInvalidValue, "attrib = ", static_cast<int>(attribute));
   });
+}
+
+CUresult kernel_get_attribute(int* value, CUfunction_attribute attribute, CUkernel kernel,
+                              CUdevice /*device*/) {
+  return func_get_attribute(value, attribute, reinterpret_cast<CUfunction>(kernel));
 }
 
 CUresult occupancy_max_active_blocks(int* blocks, CUfunction function, int threads,
@@ -539,11 +525,6 @@ CUresult tensor_map_replace_address(CUtensorMap* map, void* address) {
   });
 }
 
-template <typename Function>
-DriverFunction entry(std::string_view name, Function* function, unsigned since) {
-  return {name, reinterpret_cast<void*>(function), since};
-}
-
 CUresult get_proc_address(const char* name, void** function, int version, cuuint64_t /*flags*/,
                           CUdriverProcAddressQueryResult* result) {
   cudaDriverEntryPointQueryResult answer{};
@@ -556,7 +537,7 @@ CUresult get_proc_address(const char* name, void** function, int version, cuuint
 
 }  // namespace
 
-const DriverFunction* find_driver_function(std::string_view name) {
+std::span<const DriverFunction> core_functions() {
   static const DriverFunction kAll[] = {
       entry("cuGetErrorName", get_error_name, 6000),
       entry("cuGetErrorString", get_error_string, 6000),
@@ -577,6 +558,7 @@ const DriverFunction* find_driver_function(std::string_view name) {
       entry("cuCtxPopCurrent", ctx_pop_current, 4000),
       entry("cuCtxGetDevice", ctx_get_device, 2000),
       entry("cuCtxSynchronize", ctx_synchronize, 2000),
+      entry("cuModuleLoad", module_load, 2000),
       entry("cuModuleLoadData", module_load_data, 2000),
       entry("cuModuleLoadDataEx", module_load_data_ex, 2010),
       entry("cuModuleLoadFatBinary", module_load_data, 2000),
@@ -587,6 +569,7 @@ const DriverFunction* find_driver_function(std::string_view name) {
       entry("cuLibraryUnload", library_unload, 12000),
       entry("cuLibraryGetKernel", library_get_kernel, 12000),
       entry("cuKernelGetFunction", kernel_get_function, 12000),
+      entry("cuKernelGetAttribute", kernel_get_attribute, 12000),
       entry("cuKernelSetAttribute", kernel_set_attribute, 12000),
       entry("cuFuncSetAttribute", func_set_attribute, 9000),
       entry("cuFuncGetAttribute", func_get_attribute, 2020),
@@ -613,9 +596,17 @@ const DriverFunction* find_driver_function(std::string_view name) {
       entry("cuTensorMapEncodeIm2col", tensor_map_encode_im2col, 12000),
       entry("cuTensorMapReplaceAddress", tensor_map_replace_address, 12000),
   };
-  const auto* found = std::find_if(std::begin(kAll), std::end(kAll),
-                                   [name](const DriverFunction& f) { return f.name == name; });
-  return found == std::end(kAll) ? nullptr : found;
+  return kAll;
+}
+
+const DriverFunction* find_driver_function(std::string_view name) {
+  for (const auto& functions : {core_functions(), context_functions(), forwarded_functions(),
+                                link_functions(), memory_functions(), virtual_memory_functions()}) {
+    const auto found = std::find_if(functions.begin(), functions.end(),
+                                    [name](const DriverFunction& f) { return f.name == name; });
+    if (found != functions.end()) return &*found;
+  }
+  return nullptr;
 }
 
 }  // namespace mpfa::sim::cudart

@@ -1,6 +1,7 @@
-// The few functions of libcuda.so.1 that programs ask the runtime for.
+// The functions of libcuda.so.1 that are simulated.
 #pragma once
 
+#include <span>
 #include <string_view>
 
 namespace mpfa::sim::cudart {
@@ -13,5 +14,13 @@ struct DriverFunction {
 
 // nullptr if it is not simulated.
 const DriverFunction* find_driver_function(std::string_view name);
+
+// Parts of the table, by the file that holds their functions (driver_*.cc).
+std::span<const DriverFunction> core_functions();
+std::span<const DriverFunction> context_functions();
+std::span<const DriverFunction> forwarded_functions();
+std::span<const DriverFunction> link_functions();
+std::span<const DriverFunction> memory_functions();
+std::span<const DriverFunction> virtual_memory_functions();
 
 }  // namespace mpfa::sim::cudart

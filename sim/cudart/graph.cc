@@ -4,6 +4,7 @@
 #include <set>
 
 #include "sim/cudart/api.h"
+#include "sim/cudart/conditional.h"
 #include "sim/cudart/handle_table.h"
 #include "sim/cudart/user_object.h"
 
@@ -26,11 +27,24 @@ std::set<const void*>& live_nodes() {
   return all;
 }
 
-// A node's handle, and that of the graph it holds.
+// A node's handle, and those of the graphs it holds.
 void forget_node(const GraphNode& node) {
   live_nodes().erase(&node);
-  if (const auto* child = std::get_if<ChildGraphWork>(&node.work)) {
-    graphs().remove(child->graph.get());
+  for (const auto& inner : graphs_in(node.work)) graphs().remove(inner.get());
+}
+
+// Graphs of its own for a copied node.
+void clone_inner(Work& work) {
+  if (auto* child = std::get_if<ChildGraphWork>(&work)) {
+    child->graph = child->graph->clone();
+    publish(child->graph);
+  }
+  if (auto* conditional = std::get_if<ConditionalWork>(&work)) {
+    conditional->handles = std::make_shared<std::vector<cudaGraph_t>>();
+    for (auto& body : conditional->bodies) {
+      body = body->clone();
+      conditional->handles->push_back(publish(body));
+    }
   }
 }
 
@@ -97,10 +111,7 @@ std::shared_ptr<Graph> Graph::clone() const {
   for (const auto& node : nodes_) {
     GraphNode& added = copy->add(node->work, {});
     added.origin = node->id;
-    if (auto* child = std::get_if<ChildGraphWork>(&added.work)) {
-      child->graph = child->graph->clone();
-      publish(child->graph);
-    }
+    clone_inner(added.work);
     copies[node.get()] = &added;
   }
   for (const auto& node : nodes_) {
@@ -108,6 +119,7 @@ std::shared_ptr<Graph> Graph::clone() const {
       copies[node.get()]->dependencies.push_back(copies[dependency]);
     }
   }
+  copy->conditionals = conditionals;
   copy->user_objects = user_objects;
   for (const auto& [object, count] : user_objects) retain(*object, count);
   return copy;
@@ -163,6 +175,7 @@ void run_graph(const GraphExec& exec) {
     const auto* alloc = std::get_if<AllocWork>(&node.work);
     if (frees_first && alloc != nullptr && alloc->memory->is_allocated()) alloc->memory->free();
   }
+  begin_conditionals(*exec.copy);
   for (const GraphExec::Node& node : exec.nodes) {
     if (node.enabled) run(node.work);
   }

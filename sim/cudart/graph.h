@@ -39,6 +39,8 @@ class Graph {
 
   // References that cudaGraphRetainUserObject gave to this graph.
   std::map<UserObject*, unsigned> user_objects;
+  // Those that were made for this graph.
+  std::vector<std::shared_ptr<Conditional>> conditionals;
 
   Graph() = default;
   ~Graph();

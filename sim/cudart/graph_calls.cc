@@ -2,6 +2,8 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
+#include <fstream>
+#include <string>
 
 #include "sim/cudart/api.h"
 #include "sim/cudart/graph.h"
@@ -73,9 +75,66 @@ void change_edges(cudaGraph_t handle, const cudaGraphNode_t* from, const cudaGra
   for (size_t i = 0; i < count; ++i) (graph.*change)(*starts[i], *ends[i]);
 }
 
+const char* type_name(const Work& work) {
+  switch (type_of(work)) {
+    case cudaGraphNodeTypeKernel:
+      return "kernel";
+    case cudaGraphNodeTypeMemcpy:
+      return "memcpy";
+    case cudaGraphNodeTypeMemset:
+      return "memset";
+    case cudaGraphNodeTypeHost:
+      return "host";
+    case cudaGraphNodeTypeGraph:
+      return "child graph";
+    case cudaGraphNodeTypeWaitEvent:
+      return "event wait";
+    case cudaGraphNodeTypeEventRecord:
+      return "event record";
+    case cudaGraphNodeTypeMemAlloc:
+      return "alloc";
+    case cudaGraphNodeTypeMemFree:
+      return "free";
+    case cudaGraphNodeTypeConditional:
+      return "conditional";
+    default:
+      return "empty";
+  }
+}
+
+std::string label_of(const Work& work) {
+  std::string label = type_name(work);
+  if (const auto* kernel = std::get_if<KernelWork>(&work)) {
+    label += " " + kernel->function->kernel().name;
+  }
+  return label;
+}
+
+// In Graphviz's language.
+void print_dot(const Graph& graph, std::ostream& out) {
+  out << "digraph {\n";
+  for (const auto& node : graph.nodes()) {
+    out << "  n" << node->id << " [label=\"" << label_of(node->work) << "\"];\n";
+    for (const GraphNode* before : node->dependencies) {
+      out << "  n" << before->id << " -> n" << node->id << ";\n";
+    }
+  }
+  out << "}\n";
+}
+
 }  // namespace
 
 extern "C" {
+
+cudaError_t cudaGraphDebugDotPrint(cudaGraph_t graph, const char* path, unsigned /*flags*/) {
+  return api_call("cudaGraphDebugDotPrint", [&] {
+    require_pointer(path, "path");
+    const std::shared_ptr<Graph> found = find_graph(graph);
+    std::ofstream file(path);
+    print_dot(*found, file);
+    require(file.good(), cudaErrorOperatingSystem, path, " cannot be written");
+  });
+}
 
 cudaError_t cudaGraphCreate(cudaGraph_t* graph, unsigned flags) {
   return api_call("cudaGraphCreate", [&] {

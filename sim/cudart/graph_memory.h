@@ -23,8 +23,19 @@ class GraphMemory {
 
  private:
   void* address_;
+  size_t bytes_;
   bool is_allocated_ = false;
 };
+
+// Bytes of all graphs' memory: what launches have allocated now, what is kept for them, and the
+// most of each since the mark was last lowered.
+struct GraphMemoryUse {
+  size_t used = 0;
+  size_t used_high = 0;
+  size_t reserved = 0;
+  size_t reserved_high = 0;
+};
+GraphMemoryUse& graph_memory_use();
 
 // nullptr if no graph's memory begins at `address`.
 GraphMemory* find_graph_memory(const void* address);

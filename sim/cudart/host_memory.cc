@@ -61,8 +61,9 @@ void register_memory(void* address, size_t bytes, unsigned flags) {
   require((flags & ~kKnown) == 0, cudaErrorInvalidValue, "flags = ", flags);
   const auto at = reinterpret_cast<uint64_t>(address);
   require(!gpu().memory().owns(at), cudaErrorInvalidValue, address, " is the device's memory");
-  require(gpu().memory().register_host(address, bytes), cudaErrorHostMemoryAlreadyRegistered, bytes,
-          " bytes at ", address, " overlap memory that is registered");
+  require(gpu().memory().register_memory(address, bytes, MemoryKind::kRegisteredHost),
+          cudaErrorHostMemoryAlreadyRegistered, bytes, " bytes at ", address,
+          " overlap memory that is registered");
   host_allocations()[at] = {bytes, flags | cudaHostRegisterMapped};
 }
 

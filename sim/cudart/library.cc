@@ -37,6 +37,17 @@ void* add_library(const void* image) {
   return libraries().add(Module::of_image(image));
 }
 
+void* add_library_file(const char* file_name) {
+  require_pointer(file_name, "fileName");
+  std::ifstream file(file_name, std::ios::binary);
+  require(file.good(), cudaErrorFileNotFound, file_name, " cannot be read");
+  std::string contents{std::istreambuf_iterator<char>(file), {}};
+  constexpr size_t kHeaderBytes = 16;  // what tells a fat binary from PTX
+  contents.resize(std::max(contents.size(), kHeaderBytes));
+  if (is_fat_binary(contents.data())) read_fat_binary(std::as_bytes(std::span(contents)));
+  return add_library(contents.data());
+}
+
 std::shared_ptr<Module> find_library(const void* handle) {
   std::shared_ptr<Module> library = libraries().share(handle);
   require(library != nullptr, cudaErrorInvalidResourceHandle, "there is no library at ", handle);
@@ -73,14 +84,7 @@ cudaError_t cudaLibraryLoadFromFile(cudaLibrary_t* library, const char* file_nam
                                     void**, unsigned, cudaLibraryOption*, void**, unsigned) {
   return api_call("cudaLibraryLoadFromFile", [&] {
     require_pointer(library, "library");
-    require_pointer(file_name, "fileName");
-    std::ifstream file(file_name, std::ios::binary);
-    require(file.good(), cudaErrorFileNotFound, file_name, " cannot be read");
-    std::string contents{std::istreambuf_iterator<char>(file), {}};
-    constexpr size_t kHeaderBytes = 16;  // what tells a fat binary from PTX
-    contents.resize(std::max(contents.size(), kHeaderBytes));
-    if (is_fat_binary(contents.data())) read_fat_binary(std::as_bytes(std::span(contents)));
-    *library = static_cast<cudaLibrary_t>(add_library(contents.data()));
+    *library = static_cast<cudaLibrary_t>(add_library_file(file_name));
   });
 }
 

@@ -11,6 +11,8 @@ class Module;
 
 // The handle. The code is copied.
 void* add_library(const void* image);
+// Of the file of that name.
+void* add_library_file(const char* file_name);
 void unload_library(const void* handle);
 // Throw ApiError if there is no such library or function.
 std::shared_ptr<Module> find_library(const void* handle);

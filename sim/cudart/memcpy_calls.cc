@@ -104,5 +104,18 @@ cudaError_t cudaMemcpy3DPeerAsync(const cudaMemcpy3DPeerParms* params, cudaStrea
   });
 }
 
+cudaError_t cudaMemcpyBatchAsync(void* const* dsts, const void* const* srcs, const size_t* sizes,
+                                 size_t count, cudaMemcpyAttributes* /*attributes*/,
+                                 size_t* /*attribute_starts*/, size_t /*attribute_count*/,
+                                 cudaStream_t stream) {
+  return api_call("cudaMemcpyBatchAsync", [&] {
+    require(dsts != nullptr && srcs != nullptr && sizes != nullptr && count != 0,
+            cudaErrorInvalidValue, "a batch of ", count, " copies, or a list that is null");
+    for (size_t i = 0; i < count; ++i) {
+      issue_copy(stream, copy_1d(dsts[i], srcs[i], sizes[i], cudaMemcpyDefault));
+    }
+  });
+}
+
 }  // extern "C"
 }  // namespace mpfa::sim::cudart

@@ -42,7 +42,7 @@ void free_device(void* address) {
   GlobalMemory& memory = gpu().memory();
   const auto at = reinterpret_cast<uint64_t>(address);
   const auto allocation = memory.find(at);
-  require(allocation.has_value() && allocation->address == at &&
+  require(allocation.has_value() && allocation->address == at && memory.owns(at) &&
               (allocation->kind == MemoryKind::kDevice || allocation->kind == MemoryKind::kManaged),
           cudaErrorInvalidValue, address, " is not the start of an allocation of device memory");
   memory.release(at);
@@ -106,6 +106,12 @@ cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
     *total = gpu().memory().capacity();
     *free = *total - used_device_bytes();
   });
+}
+
+// Only packs its arguments. Arrays of such elements are not simulated.
+cudaChannelFormatDesc cudaCreateChannelDesc(int x, int y, int z, int w,
+                                            cudaChannelFormatKind kind) {
+  return {x, y, z, w, kind};
 }
 
 }  // extern "C"

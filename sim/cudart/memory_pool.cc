@@ -133,6 +133,14 @@ void require_device_0(int device) {
   require(device == 0, cudaErrorInvalidDevice, "device = ", device, ": must be 0");
 }
 
+void require_pinned_on_device(const cudaMemLocation* location, cudaMemAllocationType type) {
+  require_pointer(location, "location");
+  require(location->type == cudaMemLocationTypeDevice && location->id == 0 &&
+              type == cudaMemAllocationTypePinned,
+          cudaErrorNotSupported, "pools of memory type ", static_cast<int>(type), " at location ",
+          static_cast<int>(location->type), " ", location->id, " are not simulated");
+}
+
 }  // namespace
 
 void pool_freed(const void* address) {
@@ -192,6 +200,32 @@ cudaError_t cudaDeviceGetMemPool(cudaMemPool_t* pool, int device) {
 cudaError_t cudaDeviceSetMemPool(int device, cudaMemPool_t pool) {
   return api_call("cudaDeviceSetMemPool", [&] {
     require_device_0(device);
+    current_pool() = find_pool(pool).get();
+  });
+}
+
+cudaError_t cudaMemGetDefaultMemPool(cudaMemPool_t* pool, cudaMemLocation* location,
+                                     cudaMemAllocationType type) {
+  return api_call("cudaMemGetDefaultMemPool", [&] {
+    require_pointer(pool, "memPool");
+    require_pinned_on_device(location, type);
+    *pool = to_handle<cudaMemPool_t>(default_pool().get());
+  });
+}
+
+cudaError_t cudaMemGetMemPool(cudaMemPool_t* pool, cudaMemLocation* location,
+                              cudaMemAllocationType type) {
+  return api_call("cudaMemGetMemPool", [&] {
+    require_pointer(pool, "memPool");
+    require_pinned_on_device(location, type);
+    *pool = to_handle<cudaMemPool_t>(current_pool());
+  });
+}
+
+cudaError_t cudaMemSetMemPool(cudaMemLocation* location, cudaMemAllocationType type,
+                              cudaMemPool_t pool) {
+  return api_call("cudaMemSetMemPool", [&] {
+    require_pinned_on_device(location, type);
     current_pool() = find_pool(pool).get();
   });
 }

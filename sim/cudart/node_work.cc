@@ -1,6 +1,7 @@
 #include "sim/cudart/node_work.h"
 
 #include "sim/cudart/api.h"
+#include "sim/cudart/conditional.h"
 #include "sim/cudart/event.h"
 #include "sim/cudart/graph.h"
 #include "sim/cudart/launch.h"
@@ -117,6 +118,8 @@ Work any_node(cudaGraphNodeParams& params) {
       return alloc_node_v2(params.alloc);
     case cudaGraphNodeTypeMemFree:
       return free_node(params.free.dptr);
+    case cudaGraphNodeTypeConditional:
+      return conditional_node(params.conditional);
     default:
       break;
   }

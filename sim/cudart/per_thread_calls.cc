@@ -58,6 +58,14 @@ cudaError_t cudaGraphLaunch_ptsz(cudaGraphExec_t graphExec, cudaStream_t stream)
   return cudaGraphLaunch(graphExec, stream);
 }
 
+cudaError_t cudaMemcpyBatchAsync_ptsz(void* const* dsts, const void* const* srcs,
+                                      const size_t* sizes, size_t count,
+                                      cudaMemcpyAttributes* attrs, size_t* attrsIdxs,
+                                      size_t numAttrs, cudaStream_t stream) {
+  const NullIsPerThread scope;
+  return cudaMemcpyBatchAsync(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, stream);
+}
+
 cudaError_t cudaGraphUpload_ptsz(cudaGraphExec_t graphExec, cudaStream_t stream) {
   const NullIsPerThread scope;
   return cudaGraphUpload(graphExec, stream);

@@ -3,6 +3,7 @@
 #include <mutex>
 
 #include "sim/cudart/api.h"
+#include "sim/cudart/conditional.h"
 #include "sim/cudart/event.h"
 #include "sim/cudart/graph.h"
 #include "sim/cudart/memory.h"
@@ -50,6 +51,7 @@ struct Runner {
   void operator()(const ChildGraphWork& work) const {
     for (const GraphNode* node : topological_order(*work.graph)) run(node->work);
   }
+  void operator()(const ConditionalWork& work) const { run_conditional(work); }
 };
 
 struct Typer {
@@ -71,11 +73,20 @@ struct Typer {
   cudaGraphNodeType operator()(const ChildGraphWork& /*work*/) const {
     return cudaGraphNodeTypeGraph;
   }
+  cudaGraphNodeType operator()(const ConditionalWork& /*work*/) const {
+    return cudaGraphNodeTypeConditional;
+  }
 };
 
 }  // namespace
 
 cudaGraphNodeType type_of(const Work& work) { return std::visit(Typer{}, work); }
+
+std::vector<std::shared_ptr<Graph>> graphs_in(const Work& work) {
+  if (const auto* child = std::get_if<ChildGraphWork>(&work)) return {child->graph};
+  if (const auto* conditional = std::get_if<ConditionalWork>(&work)) return conditional->bodies;
+  return {};
+}
 
 void run(const Work& work) { std::visit(Runner{}, work); }
 

@@ -17,6 +17,7 @@
 
 namespace mpfa::sim::cudart {
 
+class Conditional;
 struct Event;
 class Graph;
 
@@ -62,10 +63,20 @@ struct ChildGraphWork {
   std::shared_ptr<Graph> graph;
 };
 
+struct ConditionalWork {
+  std::shared_ptr<Conditional> conditional;
+  cudaGraphConditionalNodeType type = cudaGraphCondTypeIf;
+  std::vector<std::shared_ptr<Graph>> bodies;
+  std::shared_ptr<std::vector<cudaGraph_t>> handles;  // of the bodies: what phGraph_out points to
+};
+
 using Work = std::variant<EmptyWork, KernelWork, Copy, Fill, HostWork, EventRecordWork,
-                          EventWaitWork, AllocWork, FreeWork, ChildGraphWork>;
+                          EventWaitWork, AllocWork, FreeWork, ChildGraphWork, ConditionalWork>;
 
 cudaGraphNodeType type_of(const Work& work);
+
+// The graphs that a child graph node or a conditional node holds.
+std::vector<std::shared_ptr<Graph>> graphs_in(const Work& work);
 
 // Does the work, to its end. Throws Fault or ApiError.
 void run(const Work& work);

@@ -64,24 +64,24 @@ struct Resolved {
   uint32_t shared_lanes;  // whose place is in shared memory
 };
 
-// Lanes of a generic access whose address is in shared memory. Local memory has no atomic
-// operations, and vector ones are for global memory alone.
+// Lanes of a generic access whose address is in shared memory. One may be in local memory, too: the
+// ISA (atom, red) has it undefined, but an H200 does it, and libcu++'s barriers on the stack need it.
+// Vector operations are for global memory alone.
 uint32_t find_shared_lanes(const Warp& w, const Insn& i, const AtomicDetail& m,
                            const uint64_t* addresses) {
   if (m.space == MemorySpace::kShared || m.space == MemorySpace::kSharedCluster) return kAllLanes;
   if (m.space == MemorySpace::kGlobal) return 0;
   uint32_t shared_lanes = 0;
+  uint32_t local_lanes = 0;
   for (int lane = 0; lane < kWarpSize; ++lane) {
     if ((w.mask >> lane & 1) == 0) continue;
-    if (in_local_window(addresses[lane])) {
-      w.fail(FaultKind::kInvalidAddressSpace, i, 1u << lane,
-             "atomic operation on local memory: only global and shared memory have them");
-    }
+    if (in_local_window(addresses[lane])) local_lanes |= 1u << lane;
     if (in_shared_window(addresses[lane])) shared_lanes |= 1u << lane;
   }
-  if (m.is_vector && shared_lanes != 0) {
-    w.fail(FaultKind::kInvalidAddressSpace, i, shared_lanes,
-           "vector atomic operation on shared memory: only global memory has them");
+  if (m.is_vector && (shared_lanes | local_lanes) != 0) {
+    w.fail(FaultKind::kInvalidAddressSpace, i, shared_lanes | local_lanes,
+           std::string("vector atomic operation on ") + (shared_lanes != 0 ? "shared" : "local") +
+               " memory: only global memory has them");
   }
   return shared_lanes;
 }

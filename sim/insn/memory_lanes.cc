@@ -77,11 +77,26 @@ HWY_INLINE AddressSpan measure(uint32_t mask, uint32_t bytes, Places& at) {
   return {low, high, all_bits};
 }
 
+// A StoredValue.
+void copy_stored(const Warp& w, const Insn& i, int lane, std::byte* to) {
+  const auto& m = static_cast<const MemoryDetail&>(*i.detail);
+  for (size_t element = 0; element < m.slots.size(); ++element) {
+    const std::byte* from = w.source<std::byte>(m.slots[element]);
+    std::memcpy(to + element * m.element_bytes,
+                from + static_cast<size_t>(lane) * m.slot_bytes[element], m.element_bytes);
+  }
+}
+
 HWY_INLINE void locate(Warp& w, const Insn& i, const MemoryDetail& m, AccessKind kind, Places& at) {
   compute_addresses(w, m.address, at.addresses);
   const uint32_t bytes = m.lane_bytes();
-  const Access access = {
-      .space = m.space, .kind = kind, .bytes = bytes, .addresses = at.addresses, .order = m.order};
+  const bool is_plain_store = kind == AccessKind::kWrite && m.order == MemoryOrder::kWeak;
+  const Access access = {.space = m.space,
+                         .kind = kind,
+                         .bytes = bytes,
+                         .addresses = at.addresses,
+                         .order = m.order,
+                         .stored = is_plain_store ? &copy_stored : nullptr};
   const AddressSpan span = measure(w.mask, bytes, at);
   at.is_together = resolve_together(w, access, span, at.origin);
   if (!at.is_together) {

@@ -45,6 +45,17 @@ Step not_predicate(Warp& w, const Insn& i) {
   return Step::kNext;
 }
 
+// A predicate from a 32-bit value that is 0 or 1.
+Step test_word(Warp& w, const Insn& i) {
+  const uint32_t* a = w.source<uint32_t>(i.a);
+  uint32_t bits = 0;
+  for (int lane = 0; lane < kWarpSize; ++lane) {
+    bits |= static_cast<uint32_t>(a[lane] != 0) << lane;
+  }
+  w.set_predicate(i.dst, bits);
+  return Step::kNext;
+}
+
 Handler copy_of(int bits) {
   switch (bits) {
     case 1:
@@ -259,6 +270,8 @@ const std::array kSpecialRegisters = {
     MPFA_SIM_SPECIAL("%aggr_smem_size", grid_of(w).shared_bytes),
     MPFA_SIM_SPECIAL("%dynamic_smem_size", grid_of(w).dynamic_shared_bytes),
     MPFA_SIM_SPECIAL("%current_graph_exec", 0u),
+    MPFA_SIM_SPECIAL("%envreg1", grid_of(w).workspace >> 32),
+    MPFA_SIM_SPECIAL("%envreg2", grid_of(w).workspace & 0xFFFFFFFFu),
 };
 #undef MPFA_SIM_SPECIAL
 
@@ -375,7 +388,7 @@ Slot emit_special_register(InsnDecoder& d, const Operand& operand, int bits) {
     d.emit_before(found->handler(width)).dst = slot;
     return slot;
   }
-  // Components w, environment registers and performance counters read as 0.
+  // Components w, the other environment registers and performance counters read as 0.
   const bool is_zero =
       name.ends_with(".w") || name.starts_with("%envreg") || name.starts_with("%pm");
   if (!is_zero) d.fail("the special register " + name + " is not known");
@@ -405,9 +418,11 @@ void decode_mov(InsnDecoder& d) {
   const int bits = bits_of(type);
   if (d.operand(1).kind == OperandKind::kVector) return decode_pack(d, bits, true);
   if (d.operand(0).kind == OperandKind::kVector) return decode_pack(d, bits, false);
-  const Slot from = d.source(1, type);
+  // Of the special registers, %is_explicit_cluster is a predicate.
+  const bool is_flag = type == ScalarType::kPred && d.operand(1).kind == OperandKind::kSpecial;
+  const Slot from = is_flag ? emit_special_register(d, d.operand(1), 32) : d.source(1, type);
   const Slot to = type == ScalarType::kPred ? d.predicate_target(d.operand(0)) : d.target(0, type);
-  Insn& insn = d.emit(copy_of(bits));
+  Insn& insn = d.emit(is_flag ? &test_word : copy_of(bits));
   insn.dst = to;
   insn.a = from;
 }

@@ -167,7 +167,7 @@ void store_box(Warp& w, const Insn& i, const TensorCopyDetail& d, int lane, uint
     for (size_t k = range.begin; k < range.end; ++k) {
       const CopyRun& run = box->runs[k];
       observe_async(operation, *source.block, source.offset + run.shared_offset, run.bytes,
-                    AccessKind::kRead);
+                    AccessKind::kRead, !run.in_bounds || run.in_padding);
       std::memcpy(buffer->data() + run.shared_offset, source.bytes() + run.shared_offset,
                   run.bytes);
     }

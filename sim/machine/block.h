@@ -24,6 +24,13 @@ class Trace;
 class Turns;
 struct Cluster;
 
+// Device memory in which the blocks of a cooperative launch count their arrivals. Kernels find its
+// address in %envreg1 (high half) and %envreg2 (cooperative_groups/details/driver_abi.h).
+struct GridWorkspace {
+  uint32_t bytes = sizeof(GridWorkspace);
+  uint32_t barrier = 0;
+};
+
 // What all blocks of a launch share.
 struct Grid {
   const KernelCode* code = nullptr;
@@ -35,6 +42,7 @@ struct Grid {
   Dim3 block;
   Dim3 cluster;
   uint64_t params = 0;        // address of the parameter buffer
+  uint64_t workspace = 0;     // address of a cooperative launch's GridWorkspace; 0: not cooperative
   uint64_t shared_bytes = 0;  // of a block, reserved part included
   uint64_t dynamic_shared_bytes = 0;
   uint64_t stack_bytes = 0;  // of a thread's local memory

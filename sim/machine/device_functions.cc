@@ -120,6 +120,15 @@ uint64_t device_free(Warp& w, const Insn& i, int lane, const std::vector<uint64_
   return 0;
 }
 
+// A conditional's handle is the address of its value.
+uint64_t set_conditional(Warp& w, const Insn& i, int lane, const std::vector<uint64_t>& arguments) {
+  std::byte* at = resolve_range(w, i, lane, MemorySpace::kGlobal, AccessKind::kWrite, arguments[0],
+                                sizeof(uint32_t), sizeof(uint32_t));
+  const auto value = static_cast<uint32_t>(arguments[1]);
+  std::memcpy(at, &value, sizeof value);
+  return 0;
+}
+
 }  // namespace
 
 std::string format_text(Warp& warp, const Insn& insn, int lane, const std::string& format,
@@ -170,7 +179,8 @@ DeviceFunction find_device_function(std::string_view name) {
   };
   static constexpr std::array kRows = {Row{"vprintf", &device_printf},
                                        Row{"__assertfail", &assert_fail},
-                                       Row{"malloc", &device_malloc}, Row{"free", &device_free}};
+                                       Row{"malloc", &device_malloc}, Row{"free", &device_free},
+                                       Row{"cudaGraphSetConditional", &set_conditional}};
   const auto found =
       std::find_if(kRows.begin(), kRows.end(), [&](const Row& row) { return row.name == name; });
   return found == kRows.end() ? nullptr : found->run;

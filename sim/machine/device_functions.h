@@ -1,4 +1,5 @@
-// Functions that the CUDA runtime gives to device code: vprintf, __assertfail, malloc, free.
+// Functions that the CUDA runtime gives to device code: vprintf, __assertfail, malloc, free,
+// cudaGraphSetConditional.
 #pragma once
 
 #include <cstdint>

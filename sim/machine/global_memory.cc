@@ -70,7 +70,7 @@ uint64_t GlobalMemory::allocate(uint64_t bytes, MemoryKind kind, uint64_t alignm
   return 0;
 }
 
-bool GlobalMemory::register_host(void* address, uint64_t bytes) {
+bool GlobalMemory::register_memory(void* address, uint64_t bytes, MemoryKind kind) {
   const std::unique_lock lock(mutex_);
   const auto at = reinterpret_cast<uint64_t>(address);
   const auto next = live_.lower_bound(at);
@@ -79,7 +79,7 @@ bool GlobalMemory::register_host(void* address, uint64_t bytes) {
     const Allocation& before = std::prev(next)->second;
     if (before.address + before.bytes > at) return false;
   }
-  live_[at] = {.address = at, .bytes = bytes, .kind = MemoryKind::kRegisteredHost};
+  live_[at] = {.address = at, .bytes = bytes, .kind = kind};
   return true;
 }
 
@@ -90,7 +90,7 @@ bool GlobalMemory::release(uint64_t address) {
   ++generation_;
   const Allocation allocation = found->second;
   live_.erase(found);
-  if (allocation.kind == MemoryKind::kRegisteredHost) return true;
+  if (!owns(address)) return true;  // registered
   used_ -= allocation.bytes;
   clear(address, allocation.bytes);
   uint64_t start = address;

@@ -39,8 +39,9 @@ class GlobalMemory {
   // bytes give 0.
   uint64_t allocate(uint64_t bytes, MemoryKind kind, uint64_t alignment = 256);
 
-  // Host memory that is the caller's own (cudaHostRegister). False if it overlaps an allocation.
-  bool register_host(void* address, uint64_t bytes);
+  // Memory that is the caller's own: of the host (cudaHostRegister), or mapped by him for the
+  // device (cuMemMap). False if it overlaps an allocation.
+  bool register_memory(void* address, uint64_t bytes, MemoryKind kind);
 
   // Ends the allocation that begins at `address`; false if none does.
   bool release(uint64_t address);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <optional>
+#include <span>
 #include <thread>
 #include <utility>
 
@@ -52,6 +54,29 @@ uint64_t stack_bytes(const KernelCode& code) {
   return has_calls ? std::max(kStackBytes, 2 * sum) : sum;
 }
 
+constexpr GridWorkspace kNewWorkspace;
+
+// Device memory that a launch needs while it runs.
+class LaunchMemory {
+ public:
+  LaunchMemory(GlobalMemory& memory, std::span<const std::byte> content)
+      : memory_(memory),
+        address_(memory.allocate(std::max<uint64_t>(content.size(), 1), MemoryKind::kModule)) {
+    if (address_ == 0) throw Error("no device memory for a launch's parameters");
+    if (content.empty()) return;
+    std::memcpy(reinterpret_cast<void*>(address_), content.data(), content.size());
+  }
+  ~LaunchMemory() { memory_.release(address_); }
+  LaunchMemory(const LaunchMemory&) = delete;
+  LaunchMemory& operator=(const LaunchMemory&) = delete;
+
+  uint64_t address() const { return address_; }
+
+ private:
+  GlobalMemory& memory_;
+  uint64_t address_;
+};
+
 }  // namespace
 
 class Gpu::Impl {
@@ -89,33 +114,30 @@ class Gpu::Impl {
     grid.stack_bytes = stack_bytes(*grid.code);
     grid.id = ++launches_;
     grid.seed = options_.seed * 0xD1B54A32D192ED03u + grid.id;
-    grid.params =
-        memory_.allocate(std::max<uint64_t>(launch.params.size(), 1), MemoryKind::kModule);
-    if (grid.params == 0) throw Error("no device memory for a launch's parameters");
-    if (!launch.params.empty()) {
-      std::memcpy(reinterpret_cast<void*>(grid.params), launch.params.data(), launch.params.size());
+    const LaunchMemory params(memory_, launch.params);
+    memory_.set_constant(params.address());
+    grid.params = params.address();
+    std::optional<LaunchMemory> workspace;
+    if (launch.cooperative) {
+      workspace.emplace(memory_, std::as_bytes(std::span(&kNewWorkspace, 1)));
+      grid.workspace = workspace->address();
     }
-    memory_.set_constant(grid.params);
     grid.trace = trace_.get();
     if (trace_) trace_->begin(launch.kernel->name, launch.grid, launch.block);
-    try {
-      instructions_ += run_grid(grid, resident_clusters(grid), host_threads());
-    } catch (...) {
-      memory_.release(grid.params);
-      throw;
-    }
-    memory_.release(grid.params);
+    instructions_ += run_grid(grid, resident_clusters(grid, launch.cooperative), host_threads());
   }
 
  private:
-  // As many clusters as the device has room for run at a time.
   int host_threads() const {
     if (trace_) return 1;
     if (options_.threads > 0) return options_.threads;
     return static_cast<int>(std::max(std::thread::hardware_concurrency(), 1u));
   }
 
-  uint64_t resident_clusters(const Grid& grid) const {
+  // As many clusters as the device has room for run at a time; of a cooperative launch, whose
+  // blocks wait for each other, all.
+  uint64_t resident_clusters(const Grid& grid, bool cooperative) const {
+    if (cooperative) return grid.grid.count() / grid.cluster.count();
     const uint64_t threads = (grid.block.count() + 31) / 32 * 32;
     uint64_t per_sm = std::min<uint64_t>(
         static_cast<uint64_t>(model_.max_blocks_per_sm),

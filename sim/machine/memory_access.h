@@ -31,6 +31,9 @@ enum class MemoryOrder : uint8_t {
   kBoth,  // acq_rel
 };
 
+// Copies what a store writes in `lane`.
+using StoredValue = void (*)(const Warp& warp, const Insn& insn, int lane, std::byte* to);
+
 // One access of a warp: `bytes` at each active lane's address.
 struct Access {
   MemorySpace space = MemorySpace::kGeneric;
@@ -39,6 +42,7 @@ struct Access {
   const uint64_t* addresses = nullptr;  // 32
   MemoryOrder order = MemoryOrder::kWeak;
   bool may_be_unwritten = false;  // what it reads does not matter, or is checked otherwise
+  StoredValue stored = nullptr;   // of a weak st
 };
 
 // The smallest and the largest of the active lanes' addresses.

@@ -27,6 +27,13 @@ struct ThreadOrder {
   uint32_t lanes = 0;
   bool is_write = false;
 
+  void know(const View& view) {
+    memory = view.known[Relation::kMemory]->data();
+    reads = view.known[Relation::kReads]->data();
+    own_memory = view.own[Relation::kMemory];
+    own_reads = view.own[Relation::kReads];
+  }
+
   bool operator()(const PastAccess& past) const {
     if (past.agent == own) return orders_own(past);
     return (past.is_write() ? memory : reads)[past.agent].covers(past.lanes, past.clock);
@@ -172,10 +179,13 @@ void Monitor::observe(Warp& warp, const Insn& insn, const Access& access) {
   if (lanes.shared != 0) observe_shared(warp, insn, access, lanes);
   if (!is_strong(access) || access.space == MemorySpace::kLocal) return;
   uint64_t keys[kWarpSize];
+  uint32_t others_see = 0;  // each thread's local memory has the same addresses
   for (int i = 0; i < kWarpSize; ++i) {
     keys[i] = (lanes.shared >> i & 1) != 0 ? kSharedWindow + lanes.at[i] : access.addresses[i];
+    const bool is_local = access.space == MemorySpace::kGeneric && in_local_window(keys[i]);
+    others_see |= static_cast<uint32_t>(!is_local) << i;
   }
-  synchronize(warp, access, warp.mask, keys);
+  synchronize(warp, access, warp.mask & others_see, keys);
 }
 
 // One access of a warp while it is checked.
@@ -187,6 +197,7 @@ struct Monitor::SharedAccess {
   bool is_write = false;
   bool check_written = false;
   const UndefinedBytes* storing = nullptr;  // what is written is undefined there
+  StoredValue stored = nullptr;             // of a weak st
   // What is read that nothing has written, if that may be.
   UndefinedBytes unwritten = {};
   PastAccess first_unwritten = {};
@@ -231,16 +242,59 @@ void Monitor::touch(const Block& block, SharedShadow& shadow, uint32_t cell, uin
   if (access.check_written && (shadow.written(cell) & bytes) != bytes) {
     note_unwritten(block, cell, static_cast<uint8_t>(bytes & ~shadow.written(cell)), access);
   }
-  if (access.is_write) {
-    shadow.mark(cell, bytes);
-    if (access.storing != nullptr) shadow.unmark(cell, undefined_part(cell, bytes, access));
+  if (records_) {
+    access.now.bytes = bytes;
+    const auto is_same = [&](const PastAccess& past) {
+      return may_overwrite(block, shadow, cell, past, access);
+    };
+    const PastAccess* before =
+        access.is_spread ? shadow.check_and_record(cell, access.now, access.known, is_same)
+                         : shadow.check(cell, access.now, access.known, is_same);
+    if (before != nullptr && checks_.races) report_race(block, cell, access.now, *before, false);
   }
-  if (!records_) return;
-  access.now.bytes = bytes;
-  const PastAccess* before = access.is_spread
-                                 ? shadow.check_and_record(cell, access.now, access.known)
-                                 : shadow.check(cell, access.now, access.known);
-  if (before != nullptr && checks_.races) report_race(block, cell, access.now, *before, false);
+  if (!access.is_write) return;
+  shadow.mark(cell, bytes);
+  if (access.storing != nullptr) shadow.unmark(cell, undefined_part(cell, bytes, access));
+}
+
+// Whether a store may come unordered with a store before it: it writes what that has left.
+bool Monitor::may_overwrite(const Block& block, const SharedShadow& shadow, uint32_t cell,
+                            const PastAccess& past, const SharedAccess& access) {
+  const auto common = static_cast<uint8_t>(past.bytes & access.now.bytes);
+  if ((shadow.written(cell) & common) != common) return false;  // it left what nobody knows
+  if (access.storing != nullptr && undefined_part(cell, common, access) != 0) return false;
+  std::array<std::byte, 32> value;
+  access.stored(access.warp, access.insn, std::countr_zero(access.now.lanes), value.data());
+  for (uint32_t byte = 0; byte < kCellBytes; ++byte) {
+    if ((common >> byte & 1) == 0) continue;
+    const std::byte there = block.shared[size_t{cell} * kCellBytes + byte];
+    if (value[place_in_lane(cell, byte, access)] != there) return false;
+  }
+  return (past.flags & kHidesRead) == 0 || knows_hidden_reads(past, access);
+}
+
+// Whether the reads that `past` has taken the place of are before `access`. True only if that is
+// sure: those that its threads know of now stand for those that they knew of then.
+bool Monitor::knows_hidden_reads(const PastAccess& past, const SharedAccess& access) {
+  if ((past.flags & kHidesOwnRead) != 0) return false;
+  const ThreadOrder& known = access.known;
+  const auto seen_of = [&](size_t agent) {
+    Seen seen = agent == known.own ? known.own_reads : known.reads[agent];
+    if (agent == known.own) seen.add(access.now.lanes, access.now.clock);
+    return seen;
+  };
+  if (seen_of(past.agent).low + 1 < past.clock) return false;
+  for (const LaneGroup& group : order_.order(past.agent).groups) {
+    if ((group.lanes & past.lanes) == 0) continue;
+    const Knowledge& theirs = *group.view.known[Relation::kReads];
+    for (size_t agent = 0; agent < theirs.size(); ++agent) {
+      const Seen mine = seen_of(agent);
+      Seen both = mine;
+      both.join(theirs[agent]);
+      if (agent != past.agent && !(both == mine)) return false;
+    }
+  }
+  return true;
 }
 
 void Monitor::touch_words(const Block& block, SharedShadow& shadow, uint32_t first, uint32_t count,
@@ -293,11 +347,13 @@ void Monitor::observe_shared(Warp& warp, const Insn& insn, const Access& access,
   all.check_written =
       access.kind != AccessKind::kWrite && checks_.uninitialized && !access.may_be_unwritten;
   all.is_spread = !all.is_write || is_strong(access) || lanes.are_spread(access.bytes);
+  all.stored = access.stored;
   all.now.clock = order.clock;
   all.now.place = place_of(warp, insn);
   all.now.agent = agent;
   all.now.flags =
-      static_cast<uint8_t>((all.is_write ? kIsWrite : 0) | (is_strong(access) ? kIsStrong : 0));
+      static_cast<uint8_t>((all.is_write ? kIsWrite : 0) | (is_strong(access) ? kIsStrong : 0) |
+                           (access.stored != nullptr ? kIsStore : 0));
   all.known.own = agent;
   all.known.is_write = all.is_write;
   if (all.is_write && warp.undefined != nullptr && warp.undefined->is_storing) {
@@ -307,10 +363,7 @@ void Monitor::observe_shared(Warp& warp, const Insn& insn, const Access& access,
   for (const LaneGroup& group : order.groups) {
     const uint32_t members = group.lanes & lanes.shared;
     if (members == 0) continue;
-    all.known.memory = group.view.known[Relation::kMemory]->data();
-    all.known.reads = group.view.known[Relation::kReads]->data();
-    all.known.own_memory = group.view.own[Relation::kMemory];
-    all.known.own_reads = group.view.own[Relation::kReads];
+    all.known.know(group.view);
     if (together) {
       all.now.lanes = all.known.lanes = members;
       touch_place(warp, lanes.at[std::countr_zero(members)], all);
@@ -318,7 +371,7 @@ void Monitor::observe_shared(Warp& warp, const Insn& insn, const Access& access,
       touch_lanes(warp, members, all);
     }
   }
-  if (!all.is_spread && records_) record_overlapping(lanes, all);
+  if (!all.is_spread && records_) record_overlapping(order, lanes, all);
   if (all.first_unwritten.bytes != 0) {
     const uint32_t at = lanes.at[std::countr_zero(all.first_unwritten.lanes)];
     load_undefined(warp, insn, all.unwritten,
@@ -328,16 +381,20 @@ void Monitor::observe_shared(Warp& warp, const Insn& insn, const Access& access,
 }
 
 // Lanes of one store may write the same bytes: all have been checked, none recorded.
-void Monitor::record_overlapping(const Lanes& lanes, SharedAccess& access) {
-  for_each_lane(lanes.shared, [&](int lane) {
+void Monitor::record_overlapping(const WarpOrder& order, const Lanes& lanes, SharedAccess& access) {
+  const auto record_lane = [&](int lane) {
     SharedShadow& shadow = this->shadow(*cluster_.blocks[lanes.at[lane] >> kSharedRankShift]);
-    access.now.lanes = 1u << lane;
+    access.now.lanes = access.known.lanes = 1u << lane;
     for_each_cell(lanes.at[lane] & kSharedOffsetMask, access.bytes,
                   [&](uint32_t cell, uint8_t bytes) {
                     access.now.bytes = bytes;
-                    shadow.record(cell, access.now);
+                    shadow.record(cell, access.now, access.known);
                   });
-  });
+  };
+  for (const LaneGroup& group : order.groups) {
+    access.known.know(group.view);
+    for_each_lane(group.lanes & lanes.shared, record_lane);
+  }
 }
 
 void observe_place(Warp& warp, const Insn& insn, int lane, const Block& block, uint64_t offset,
@@ -378,27 +435,31 @@ void Monitor::synchronize(Warp& warp, const Access& access, uint32_t lanes, cons
   const bool acquires =
       is_read && (memory_order == MemoryOrder::kAcquire || memory_order == MemoryOrder::kBoth);
   const bool may_release = releases || (is_write && any_fence_);
-  const bool may_acquire = is_read && !flags_.empty();
-  if (!may_release && !may_acquire) return;
+  if (!may_release && !(is_read && !flags_.empty())) return;
   const Agent agent = agent_of(warp);
+  const auto acquire = [&](uint32_t same, uint64_t key) {
+    const auto found = flags_.find(key);
+    const auto other = found == flags_.end() ? flags_.find(kOtherFlags) : found;
+    if (other == flags_.end()) return;
+    order_.acquire(agent, same, sums_of(other->second), acquires);
+  };
   for (uint32_t left = lanes; left != 0;) {
     const uint64_t key = keys[std::countr_zero(left)];
     uint32_t same = 0;
     for_each_lane(left,
                   [&](int lane) { same |= static_cast<uint32_t>(keys[lane] == key) << lane; });
     left &= ~same;
-    if (may_acquire) {
-      const auto found = flags_.find(key);
-      const auto other = found == flags_.end() ? flags_.find(kOtherFlags) : found;
-      if (other != flags_.end()) {
-        order_.acquire(agent, same, sums_of(other->second), acquires);
-      }
-    }
+    if (is_read) acquire(same, key);
     if (releases) {
       order_.release(agent, same, flag(key));
     } else if (may_release && order_.has_fence(agent, same)) {
       order_.release_fenced(agent, same, flag(key));
+    } else {
+      continue;
     }
+    // Of lanes at one place the later ones acquire from the earlier ones, too. In which order is
+    // not known yet: all do.
+    if (is_read && (same & (same - 1)) != 0) acquire(same, key);
   }
 }
 
@@ -485,7 +546,8 @@ void Monitor::join_async(AsyncStart& operation, Warp& warp, uint32_t lanes) {
 }
 
 void Monitor::observe_async(const AsyncStart& operation, const Block& block, uint64_t offset,
-                            uint64_t bytes, AccessKind kind) {
+                            uint64_t bytes, AccessKind kind, bool may_be_unwritten) {
+  const bool checks_written = checks_.uninitialized && !may_be_unwritten;
   const bool is_write = kind != AccessKind::kRead;
   const bool by_async_proxy = operation.proxy != Proxy::kGeneric;
   PastAccess now;
@@ -500,7 +562,7 @@ void Monitor::observe_async(const AsyncStart& operation, const Block& block, uin
   for_each_cell(offset, bytes, [&](uint32_t cell, uint8_t cell_bytes) {
     if (is_write) {
       shadow.mark(cell, cell_bytes);
-    } else if (checks_.uninitialized && (shadow.written(cell) & cell_bytes) != cell_bytes) {
+    } else if (checks_written && (shadow.written(cell) & cell_bytes) != cell_bytes) {
       now.bytes = cell_bytes;
       report_unwritten(block, cell, now);
     }

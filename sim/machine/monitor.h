@@ -25,8 +25,10 @@
 // Converged lanes are not ordered otherwise: code that relies on lockstep is reported.
 //
 // What is a race: two unordered accesses of different threads to the same byte, one of them a
-// write, unless both are volatile, relaxed or atomic. Lanes of one store instruction may write the
-// same byte (one of them wins); other writes of equal values are reported. Accesses to global
+// write, unless both are volatile, relaxed or atomic, or both are weak st and the later one writes
+// what the earlier one has left there: programs do that, and compute-sanitizer's racecheck tells of
+// it for information only. A read that is unordered with either of them is a race all the same.
+// Lanes of one store instruction may write the same byte (one of them wins). Accesses to global
 // memory are not checked, but order as above.
 #pragma once
 
@@ -96,8 +98,9 @@ class Monitor {
   AsyncHandle start_async(Warp& warp, const Insn& insn, uint32_t lanes, Proxy proxy);
   // Another warp takes part, as in wgmma.
   void join_async(AsyncStart& operation, Warp& warp, uint32_t lanes);
+  // `may_be_unwritten`: what it reads does not matter.
   void observe_async(const AsyncStart& operation, const Block& block, uint64_t offset,
-                     uint64_t bytes, AccessKind kind);
+                     uint64_t bytes, AccessKind kind, bool may_be_unwritten);
   void arrive_async(const AsyncStart& operation, Meeting at);
   // `reads_only` for .read waits, after which sources may be written.
   void finish_async(Warp& warp, uint32_t lanes, const std::vector<AsyncHandle>& operations,
@@ -144,7 +147,10 @@ class Monitor {
   static uint8_t undefined_part(uint32_t cell, uint8_t bytes, const SharedAccess& access);
   void touch(const Block& block, SharedShadow& shadow, uint32_t cell, uint8_t bytes,
              SharedAccess& access);
-  void record_overlapping(const Lanes& lanes, SharedAccess& access);
+  bool may_overwrite(const Block& block, const SharedShadow& shadow, uint32_t cell,
+                     const PastAccess& past, const SharedAccess& access);
+  bool knows_hidden_reads(const PastAccess& past, const SharedAccess& access);
+  void record_overlapping(const WarpOrder& order, const Lanes& lanes, SharedAccess& access);
   void synchronize(Warp& warp, const Access& access, uint32_t lanes, const uint64_t* keys);
   void note_visit(const Block& block, const PastAccess& access);
   void check_visitors(const Warp& warp);
@@ -207,9 +213,9 @@ inline AsyncHandle start_async(Warp& warp, const Insn& insn, uint32_t lanes, Pro
   return warp.monitor == nullptr ? nullptr : warp.monitor->start_async(warp, insn, lanes, proxy);
 }
 inline void observe_async(const AsyncHandle& operation, const Block& block, uint64_t offset,
-                          uint64_t bytes, AccessKind kind) {
+                          uint64_t bytes, AccessKind kind, bool may_be_unwritten = false) {
   if (operation == nullptr) return;
-  block.cluster->monitor->observe_async(*operation, block, offset, bytes, kind);
+  block.cluster->monitor->observe_async(*operation, block, offset, bytes, kind, may_be_unwritten);
 }
 inline void arrive_async(const AsyncHandle& operation, Cluster& cluster, Meeting at) {
   if (operation != nullptr) cluster.monitor->arrive_async(*operation, at);

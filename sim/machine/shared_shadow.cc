@@ -46,14 +46,4 @@ void SharedShadow::add(uint32_t cell, const PastAccess& access) {
   state_.get()[cell] |= kHasChain;
 }
 
-void SharedShadow::record(uint32_t cell, const PastAccess& access) {
-  PastAccess sum = access;
-  check_and_record(cell, sum, [&](const PastAccess& past) {
-    const bool is_sibling = past.agent == access.agent && past.clock == access.clock &&
-                            past.place == access.place && past.bytes == access.bytes;
-    if (is_sibling) sum.lanes |= past.lanes;
-    return true;
-  });
-}
-
 }  // namespace mpfa::sim

@@ -19,6 +19,11 @@ constexpr uint8_t kIsWrite = 1;
 constexpr uint8_t kIsStrong = 2;      // volatile, relaxed, atomic: never races with its like
 constexpr uint8_t kIsAsyncProxy = 4;  // by the asynchronous proxy
 constexpr uint8_t kIsAsync = 8;       // by an operation that a thread has only started
+constexpr uint8_t kIsStore = 16;      // by a weak st: may write what another of its kind has left
+// Of a write: it has taken the place of a read, and of one by its own warp at its own clock.
+constexpr uint8_t kHidesRead = 32;
+constexpr uint8_t kHidesOwnRead = 64;
+constexpr uint8_t kHides = kHidesRead | kHidesOwnRead;
 
 struct PastAccess {
   // Lanes of the warp. Of an asynchronous operation: who started it (see pack_origin()).
@@ -30,6 +35,24 @@ struct PastAccess {
   uint8_t flags = 0;
 
   bool is_write() const { return (flags & kIsWrite) != 0; }
+  bool is_store() const { return (flags & kIsStore) != 0; }
+  bool is_at_clock_of(const PastAccess& other) const {
+    return agent == other.agent && clock == other.clock;
+  }
+  // What it hides of `past` when it takes its place.
+  uint8_t hides(const PastAccess& past) const {
+    const uint8_t has = past.is_write() ? past.flags : kHides;
+    return has & (is_at_clock_of(past) ? kHides : kHidesRead);
+  }
+  // The same accesses, of lanes that may differ.
+  bool is_like(const PastAccess& other) const {
+    return is_at_clock_of(other) && bytes == other.bytes && ((flags ^ other.flags) & ~kHides) == 0;
+  }
+};
+
+// For stores of which none writes what another one has left.
+struct NeverSame {
+  bool operator()(const PastAccess& /*past*/) const { return false; }
 };
 
 inline uint32_t pack_origin(Agent warp, uint32_t lane) { return uint32_t{warp} << 5 | lane; }
@@ -61,15 +84,19 @@ class SharedShadow {
   template <class IsOrdered>
   bool record_write_quickly(uint32_t cell, const PastAccess& access, IsOrdered& is_ordered);
 
-  // The first access at `cell` that `access` conflicts with and that `is_ordered` denies to be
-  // before it; nullptr if there is none, and then the cell knows of `access`.
-  template <class IsOrdered>
-  const PastAccess* check_and_record(uint32_t cell, const PastAccess& access, IsOrdered is_ordered);
+  // An access at `cell` that `access` conflicts with and that `is_ordered` denies to be before it;
+  // nullptr if there is none, and then the cell knows of `access`. Of two stores, `is_same` is
+  // asked whether they may be unordered.
+  template <class IsOrdered, class IsSame = NeverSame>
+  const PastAccess* check_and_record(uint32_t cell, const PastAccess& access, IsOrdered is_ordered,
+                                     IsSame is_same = {});
   // The check alone, for stores of which lanes may hit the same bytes.
+  template <class IsOrdered, class IsSame = NeverSame>
+  const PastAccess* check(uint32_t cell, const PastAccess& access, IsOrdered is_ordered,
+                          IsSame is_same = {});
+  // A store that has been checked. Lanes of one instruction do not conflict with each other.
   template <class IsOrdered>
-  const PastAccess* check(uint32_t cell, const PastAccess& access, IsOrdered is_ordered);
-  // Lanes of one instruction do not conflict with each other.
-  void record(uint32_t cell, const PastAccess& access);
+  void record(uint32_t cell, const PastAccess& access, IsOrdered is_ordered);
 
  private:
   static constexpr uint8_t kHasChain = 0x10;
@@ -85,8 +112,9 @@ class SharedShadow {
   // What becomes of a past access when another one comes.
   enum class Fate : uint8_t { kStays, kMerges, kSuperseded, kConflicts };
 
-  template <class IsOrdered>
-  static Fate fate_of(const PastAccess& past, const PastAccess& access, IsOrdered& is_ordered);
+  template <class IsOrdered, class IsSame>
+  static Fate fate_of(const PastAccess& past, const PastAccess& access, IsOrdered& is_ordered,
+                      IsSame& is_same);
   template <class Visit>
   void visit_chain(uint32_t cell, Visit visit);
   void add(uint32_t cell, const PastAccess& access);
@@ -103,16 +131,18 @@ class SharedShadow {
 
 // ---- implementation
 
-template <class IsOrdered>
+template <class IsOrdered, class IsSame>
 SharedShadow::Fate SharedShadow::fate_of(const PastAccess& past, const PastAccess& access,
-                                         IsOrdered& is_ordered) {
+                                         IsOrdered& is_ordered, IsSame& is_same) {
   const uint8_t either = past.flags | access.flags;
   const bool both_read = (either & kIsWrite) == 0;
   if (!is_ordered(past)) {
-    if (!both_read && (past.flags & access.flags & kIsStrong) == 0) return Fate::kConflicts;
-    const bool same = past.agent == access.agent && past.clock == access.clock &&
-                      past.flags == access.flags && past.bytes == access.bytes;
-    return same && (access.flags & kIsAsync) == 0 ? Fate::kMerges : Fate::kStays;
+    const uint8_t both = past.flags & access.flags;
+    const bool may_meet =
+        both_read || (both & kIsStrong) != 0 || ((both & kIsStore) != 0 && is_same(past));
+    if (!may_meet) return Fate::kConflicts;
+    const bool merges = access.is_like(past) && (access.flags & kIsAsync) == 0;
+    return merges ? Fate::kMerges : Fate::kStays;
   }
   // What conflicts with the past access conflicts with this one, too, if it is a write or both are
   // reads; but a strong one does not conflict with others of its kind.
@@ -161,30 +191,35 @@ bool SharedShadow::record_write_quickly(uint32_t cell, const PastAccess& access,
                                         IsOrdered& is_ordered) {
   if ((state_.get()[cell] & kHasChain) != 0) return false;
   Cell& at = cells_.get()[cell];
+  uint8_t hides = 0;
   for (const PastAccess& past : at.first) {
-    if (past.bytes != 0 && !is_ordered(past)) return false;
+    if (past.bytes == 0) continue;
+    if (!is_ordered(past)) return false;
+    hides |= access.hides(past);
   }
   at.first[0] = access;
+  at.first[0].flags |= hides;
   at.first[1].bytes = 0;
   return true;
 }
 
-template <class IsOrdered>
+template <class IsOrdered, class IsSame>
 const PastAccess* SharedShadow::check_and_record(uint32_t cell, const PastAccess& access,
-                                                 IsOrdered is_ordered) {
+                                                 IsOrdered is_ordered, IsSame is_same) {
   const PastAccess* conflict = nullptr;
-  bool merged = false;
+  PastAccess* merged = nullptr;
+  uint8_t hides = 0;
   const auto visit = [&](PastAccess& past) {
     if ((past.bytes & access.bytes) == 0) return;
-    switch (fate_of(past, access, is_ordered)) {
+    switch (fate_of(past, access, is_ordered, is_same)) {
       case Fate::kConflicts:
         conflict = &past;
         break;
       case Fate::kMerges:
-        past.lanes |= access.lanes;
-        merged = true;
+        merged = &past;
         break;
       case Fate::kSuperseded:
+        if (access.is_write()) hides |= access.hides(past);
         past.bytes &= static_cast<uint8_t>(~access.bytes);
         break;
       case Fate::kStays:
@@ -195,26 +230,33 @@ const PastAccess* SharedShadow::check_and_record(uint32_t cell, const PastAccess
   visit(at.first[0]);
   visit(at.first[1]);
   if (chains_.get()[cell] != 0) visit_chain(cell, visit);
-  if (conflict != nullptr || merged) return conflict;
+  if (conflict != nullptr) return conflict;
+  if (merged != nullptr) {
+    merged->lanes |= access.lanes;
+    merged->flags |= hides;
+    return nullptr;
+  }
+  PastAccess now = access;
+  now.flags |= hides;
   PastAccess& preferred = at.first[access.is_write() ? 0 : 1];
   PastAccess& other = at.first[access.is_write() ? 1 : 0];
   if (preferred.bytes == 0) {
-    preferred = access;
+    preferred = now;
   } else if (other.bytes == 0) {
-    other = access;
+    other = now;
   } else {
-    add(cell, access);
+    add(cell, now);
   }
   return nullptr;
 }
 
-template <class IsOrdered>
-const PastAccess* SharedShadow::check(uint32_t cell, const PastAccess& access,
-                                      IsOrdered is_ordered) {
+template <class IsOrdered, class IsSame>
+const PastAccess* SharedShadow::check(uint32_t cell, const PastAccess& access, IsOrdered is_ordered,
+                                      IsSame is_same) {
   const PastAccess* conflict = nullptr;
   const auto visit = [&](const PastAccess& past) {
     if ((past.bytes & access.bytes) == 0) return;
-    if (fate_of(past, access, is_ordered) == Fate::kConflicts) {
+    if (fate_of(past, access, is_ordered, is_same) == Fate::kConflicts) {
       conflict = &past;
     }
   };
@@ -223,6 +265,18 @@ const PastAccess* SharedShadow::check(uint32_t cell, const PastAccess& access,
   visit(at.first[1]);
   if (chains_.get()[cell] != 0) visit_chain(cell, visit);
   return conflict;
+}
+
+template <class IsOrdered>
+void SharedShadow::record(uint32_t cell, const PastAccess& access, IsOrdered is_ordered) {
+  PastAccess sum = access;
+  const auto gives_way = [&](const PastAccess& past) {
+    const bool is_sibling =
+        past.place == access.place && past.bytes == access.bytes && past.is_at_clock_of(access);
+    if (is_sibling) sum.lanes |= past.lanes;
+    return is_sibling || !past.is_store() || is_ordered(past);
+  };
+  check_and_record(cell, sum, gives_way, [](const PastAccess& /*past*/) { return true; });
 }
 
 }  // namespace mpfa::sim

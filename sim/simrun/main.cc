@@ -50,16 +50,21 @@ void describe(CLI::App& app, Settings& settings) {
   app.formatter(std::make_shared<HelpFormatter>());
   app.add_option("--arch", settings.arch,
                  "The GPU: sm_80 (A100), sm_86 (A10), sm_89 (L40S), sm_90a (H200), sm_100a (B200)")
+      ->envname(kArchVariable)
       ->capture_default_str();
   app.add_option("--seed", settings.seed,
                  "Another seed, another order of warps and of asynchronous work")
+      ->envname(kSeedVariable)
       ->capture_default_str();
   app.add_option("--check", settings.checks,
                  "all, none, or a list of races,uninitialized,async,barriers,bounds")
+      ->envname(kCheckVariable)
       ->capture_default_str();
   app.add_option("--threads", settings.threads, "Threads of the host; 0: as many as it has")
+      ->envname(kThreadsVariable)
       ->capture_default_str();
-  app.add_option("--trace", settings.trace, "Write what happens to this file");
+  app.add_option("--trace", settings.trace, "Write what happens to this file")
+      ->envname(kTraceVariable);
   app.prefix_command();
   app.footer(
       "The program must take the CUDA runtime from its shared library and hold PTX for the GPU:\n"

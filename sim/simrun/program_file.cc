@@ -90,11 +90,12 @@ bool imports(const ElfFile& elf, const Elf64_Shdr& symbols, std::string_view fun
   return false;
 }
 
-std::string needed_runtime(const ElfFile& elf, const Elf64_Shdr& dynamic) {
+// "" if it needs none whose name begins so.
+std::string needed_library(const ElfFile& elf, const Elf64_Shdr& dynamic, std::string_view start) {
   for (const auto& entry : elf.entries<Elf64_Dyn>(dynamic)) {
     if (entry.d_tag != DT_NEEDED) continue;
     const std::string_view name = elf.string_at(dynamic.sh_link, entry.d_un.d_val);
-    if (name.starts_with("libcudart.so")) return std::string(name);
+    if (name.starts_with(start)) return std::string(name);
   }
   return "";
 }
@@ -111,8 +112,11 @@ ProgramLinkage linkage_of(std::span<const std::byte> file) {
     if (section.sh_type == SHT_DYNSYM && imports(elf, section, "__cudaRegisterFatBinary")) {
       linkage.uses_shared_runtime = true;
     }
-    if (section.sh_type == SHT_DYNAMIC) linkage.runtime_library = needed_runtime(elf, section);
-    if (elf.name_of(section) == ".nv_fatbin") linkage.has_device_code = true;
+    if (section.sh_type == SHT_DYNAMIC) {
+      linkage.runtime_library = needed_library(elf, section, "libcudart.so");
+      linkage.needs_driver = !needed_library(elf, section, "libcuda.so").empty();
+    }
+    if (elf.name_of(section) == ".nv_fatbin") linkage.is_linked_by_nvcc = true;
   }
   return linkage;
 }
@@ -122,7 +126,9 @@ std::string explain_linkage(const ProgramLinkage& linkage) {
     return "it was built with another version of CUDA (it needs " + linkage.runtime_library +
            "): build it with CUDA 13";
   }
-  if (linkage.has_device_code && !linkage.uses_shared_runtime) {
+  const bool takes_shared_library =
+      linkage.uses_shared_runtime || !linkage.runtime_library.empty() || linkage.needs_driver;
+  if (linkage.is_linked_by_nvcc && !takes_shared_library) {
     return "it holds the CUDA runtime itself, which the simulator has to replace: build it with "
            "nvcc -cudart shared (CMake: set CUDA_RUNTIME_LIBRARY to Shared)";
   }

@@ -9,8 +9,9 @@ namespace mpfa::sim {
 
 struct ProgramLinkage {
   bool is_elf = false;               // else a script, say
-  bool has_device_code = false;      // nvcc embedded some
-  bool uses_shared_runtime = false;  // it takes the CUDA runtime from a shared library
+  bool is_linked_by_nvcc = false;    // it has a section for fat binaries, perhaps with none in it
+  bool uses_shared_runtime = false;  // it registers that with the runtime of a shared library
+  bool needs_driver = false;         // libcuda.so, directly
   std::string runtime_library;       // as "libcudart.so.13"; empty: not needed directly
 };
 

@@ -33,10 +33,11 @@ void check_heads(const DLTensor& q, AttentionInputs& in) {
   in.group_size = in.q.heads / num_kv_heads;
 }
 
-void check_sinks(const DLTensor* sinks, AttentionInputs& in) {
+void check_sinks(const DLTensor* sinks, Values values, AttentionInputs& in) {
   if (sinks == nullptr) return;
   in.sinks = Tensor<float, 1>::from(sinks, "sinks", false);
   check_size(*sinks, "sinks", 0, in.q.heads, "one per query head");
+  if (values == Values::kOnDevice) return;
   for (int64_t h = 0; h < in.q.heads; ++h) {
     const float value = *in.sinks.at(h);
     MPFA_CHECK(!std::isnan(value) && value < INFINITY, "sinks[", h, "] = ", value,
@@ -44,15 +45,17 @@ void check_sinks(const DLTensor* sinks, AttentionInputs& in) {
   }
 }
 
-void check_sequences(const DLTensor& block_table, const DLTensor& seq_lens, AttentionInputs& in) {
+void check_sequences(const DLTensor& block_table, const DLTensor& seq_lens, Values values,
+                     AttentionInputs& in) {
   in.block_table = Tensor<int32_t, 2>::from(block_table, "block_table", false);
   in.seq_lens = Tensor<int32_t, 1>::from(seq_lens, "seq_lens", false);
   in.batch_size = in.seq_lens.size(0);
   check_size(block_table, "block_table", 0, in.batch_size, "one row per sequence of seq_lens");
-  check_block_table(in.cache, in.block_table, in.seq_lens);
+  if (values == Values::kKnown) check_block_table(in.cache, in.block_table, in.seq_lens);
 }
 
-void check_rows(const DLTensor& q, const DLTensor* cu_seqlens_q, AttentionInputs& in) {
+void check_rows(const DLTensor& q, const DLTensor* cu_seqlens_q, Values values,
+                AttentionInputs& in) {
   if (cu_seqlens_q == nullptr) {
     check_size(q, "q", 0, in.batch_size, "one row per sequence, as cu_seqlens_q is not given");
     return;
@@ -60,7 +63,7 @@ void check_rows(const DLTensor& q, const DLTensor* cu_seqlens_q, AttentionInputs
   in.cu_seqlens_q = Tensor<int32_t, 1>::from(cu_seqlens_q, "cu_seqlens_q", false);
   check_size(*cu_seqlens_q, "cu_seqlens_q", 0, in.batch_size + 1,
              "one element more than sequences");
-  check_cu_seqlens(in.cu_seqlens_q, "cu_seqlens_q", in.q.rows);
+  if (values == Values::kKnown) check_cu_seqlens(in.cu_seqlens_q, "cu_seqlens_q", in.q.rows);
 }
 
 }  // namespace
@@ -91,17 +94,18 @@ KeyRange AttentionInputs::visible_keys(int64_t b, int64_t i) const {
 
 AttentionInputs check_attention_inputs(const DLTensor& q, const KvCacheView& cache,
                                        const DLTensor& block_table, const DLTensor& seq_lens,
-                                       const DLTensor* cu_seqlens_q,
-                                       const AttentionParams& params) {
+                                       const DLTensor* cu_seqlens_q, const AttentionParams& params,
+                                       Values values) {
   check_params(params);
   AttentionInputs in;
   in.q = ActivationTensor::from(q, "q");
-  in.cache = check_cache(cache);
+  in.cache = check_cache(cache, values);
   check_heads(q, in);
-  check_sequences(block_table, seq_lens, in);
-  check_rows(q, cu_seqlens_q, in);
-  check_stats_index(in.cache.stats_index, in.batch_size, in.cache.num_stats);
-  check_sinks(params.sinks, in);
+  check_sequences(block_table, seq_lens, values, in);
+  check_rows(q, cu_seqlens_q, values, in);
+  check_stats_index(in.cache.stats_index, in.batch_size,
+                    values == Values::kKnown ? in.cache.num_stats : 0);
+  check_sinks(params.sinks, values, in);
   in.softmax_scale =
       params.softmax_scale.value_or(1.0f / std::sqrt(static_cast<float>(in.cache.head_dim)));
   in.causal = params.causal;

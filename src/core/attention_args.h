@@ -58,11 +58,12 @@ struct AttentionInputs {
   KeyRange visible_keys(int64_t b, int64_t i) const;
 };
 
-// Throws InvalidArgument naming what does not fit. Looks at every length and every used block-table
-// entry, so that nothing after it can leave the cache.
+// Throws InvalidArgument naming what does not fit. Where values are known, it looks at every length
+// and every used block-table entry, so that nothing after it can leave the cache.
 AttentionInputs check_attention_inputs(const DLTensor& q, const KvCacheView& cache,
                                        const DLTensor& block_table, const DLTensor& seq_lens,
-                                       const DLTensor* cu_seqlens_q, const AttentionParams& params);
+                                       const DLTensor* cu_seqlens_q, const AttentionParams& params,
+                                       Values values = Values::kKnown);
 
 // Checks out against q (same shape and type); overlaps are check_written's.
 ActivationTensor check_attention_output(const DLTensor& out, const DLTensor& q);

@@ -74,7 +74,7 @@ void check_stats_shape(const DLTensor* tensor, std::string_view name, const Cach
   check_size(*tensor, name, 1, heads, "the number of heads");
 }
 
-void read_stats(const KvCacheView& cache, CacheTensors& t) {
+void read_stats(const KvCacheView& cache, Values values, CacheTensors& t) {
   const StatsView& s = cache.stats;
   const DLTensor& k_mean = required(s.k_mean, "k_mean");
   t.stats.k_mean = Tensor<float, 3>::from(k_mean, "k_mean");
@@ -98,11 +98,12 @@ void read_stats(const KvCacheView& cache, CacheTensors& t) {
   t.stats.v_scale = Tensor<float, 2>::from(s.v_scale, "v_scale", false);
   check_stats_shape(s.k_scale, "k_scale", t, t.num_kv_heads);
   check_stats_shape(s.v_scale, "v_scale", t, t.num_kv_heads);
+  if (values == Values::kOnDevice) return;
   check_positive(t.stats.k_scale, "k_scale");
   check_positive(t.stats.v_scale, "v_scale");
 }
 
-void read_residual_stats(const KvCacheView& cache, CacheTensors& t) {
+void read_residual_stats(const KvCacheView& cache, Values values, CacheTensors& t) {
   const StatsView& s = cache.stats;
   const bool needed = static_cast<bool>(t.k_residual);
   check_required_with(needed, s.residual_basis, "residual_basis", "k_residual");
@@ -115,7 +116,7 @@ void read_residual_stats(const KvCacheView& cache, CacheTensors& t) {
   check_size(*s.residual_basis, "residual_basis", 2, t.residual_rank, "as k_residual has");
   check_size(*s.residual_basis, "residual_basis", 3, t.head_dim, "head_dim");
   check_size(*s.residual_scale, "residual_scale", 2, t.residual_rank, "as k_residual has");
-  check_positive(t.stats.residual_scale, "residual_scale");
+  if (values == Values::kKnown) check_positive(t.stats.residual_scale, "residual_scale");
 }
 
 std::vector<NamedTensor> present(std::initializer_list<NamedTensor> tensors) {
@@ -127,7 +128,7 @@ std::vector<NamedTensor> present(std::initializer_list<NamedTensor> tensors) {
 
 }  // namespace
 
-CacheTensors check_cache(const KvCacheView& cache) {
+CacheTensors check_cache(const KvCacheView& cache, Values values) {
   CacheTensors t;
   const DLTensor& k_codes = required(cache.k_codes, "k_codes");
   t.k_codes = Tensor<uint8_t, 4>::from(k_codes, "k_codes");
@@ -144,8 +145,8 @@ CacheTensors check_cache(const KvCacheView& cache) {
     check_size(*cache.k_first, "k_first", 1, t.num_kv_heads, kLikeCodes);
     check_size(*cache.k_first, "k_first", 2, t.head_dim, "head_dim");
   }
-  read_stats(cache, t);
-  read_residual_stats(cache, t);
+  read_stats(cache, values, t);
+  read_residual_stats(cache, values, t);
   t.stats_index = Tensor<int32_t, 1>::from(cache.stats_index, "stats_index", false);
   return t;
 }

@@ -47,8 +47,12 @@ struct CacheTensors {
   int64_t stats_row(int64_t sequence) const { return stats_index ? *stats_index.at(sequence) : 0; }
 };
 
+// Whether the tensors of a call are in host memory, so that their values can be looked at, or on a
+// GPU, where kernels have to do with whatever they find.
+enum class Values : uint8_t { kKnown, kOnDevice };
+
 // Throws InvalidArgument naming the tensor that does not fit.
-CacheTensors check_cache(const KvCacheView& cache);
+CacheTensors check_cache(const KvCacheView& cache, Values values = Values::kKnown);
 
 // The tensors of a checked cache that are there, with the names that errors call them by: the
 // pages, which append_kv writes, and the statistics, which are read only. Those that the cache has

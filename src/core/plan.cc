@@ -5,6 +5,7 @@
 
 #include "core/shapes.h"
 #include "core/tensor.h"
+#include "cuda/plan.h"
 
 namespace mpfa {
 namespace {
@@ -12,13 +13,14 @@ namespace {
 // 4096 tokens of d = 128 are 800 KB of cache: about a core's second-level cache, and long enough
 // that preparing Q and merging cost under 1%.
 constexpr int64_t kDefaultSplitSize = 4096;
-constexpr int64_t kSplitGranularity = 128;
+constexpr int64_t kSplitGranularity = 128;  // a multiple of a GPU kernel's tiles, too
 
 // `prefix` is put before the names: "plan.params." where the parameters come from a plan.
 void check_plan_params(const PlanParams& p, std::string_view prefix = "") {
-  MPFA_CHECK(p.device.device_type == kDLCPU || p.device.device_type == kDLCUDAHost, prefix,
-             "device.device_type = ", static_cast<int>(p.device.device_type),
-             ": this build has the CPU back end only (device type 1)");
+  const DLDeviceType device = p.device.device_type;
+  MPFA_CHECK(device == kDLCPU || device == kDLCUDAHost || device == kDLCUDA, prefix,
+             "device.device_type = ", static_cast<int>(device),
+             ": must be 1 (CPU) or 2 (CUDA), DLPack's numbers");
   MPFA_CHECK(p.batch_size >= 0, prefix, "batch_size = ", p.batch_size, ": must not be negative");
   MPFA_CHECK(p.num_kv_heads >= 1, prefix, "num_kv_heads = ", p.num_kv_heads,
              ": must be at least 1");
@@ -29,6 +31,8 @@ void check_plan_params(const PlanParams& p, std::string_view prefix = "") {
              internal::alternatives(internal::kHeadDims));
   MPFA_CHECK(p.total_seqlen_q >= 0, prefix, "total_seqlen_q = ", p.total_seqlen_q,
              ": must not be negative");
+  MPFA_CHECK(p.max_seqlen_q >= 0, prefix, "max_seqlen_q = ", p.max_seqlen_q,
+             ": must not be negative (0: total_seqlen_q)");
   MPFA_CHECK(p.max_seqlen_k >= 0 && p.max_seqlen_k <= INT32_MAX, prefix,
              "max_seqlen_k = ", p.max_seqlen_k, ": must be 0 to ", INT32_MAX,
              " (lengths are int32)");
@@ -61,6 +65,7 @@ int64_t workspace_bytes(const PlanParams& p, int64_t num_splits) {
 }
 
 Plan make_plan(const PlanParams& params) {
+  if (params.device.device_type == kDLCUDA) return internal::cuda_plan(params);
   Plan result;
   result.params = params;
   if (params.kv_split_size == 0) result.params.kv_split_size = kDefaultSplitSize;

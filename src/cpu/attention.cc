@@ -1,18 +1,18 @@
 // attention() on the CPU: validates, cuts the work into items, runs them on oneTBB's threads and
 // merges the splits. Which items there are depends on the plan and the lengths alone, never on the
 // number of threads.
-#include "mpfa/attention.h"
+#include "cpu/attention.h"
 
 #include <algorithm>
 #include <vector>
 
 #include "core/attention_args.h"
+#include "core/attention_memory.h"
 #include "core/parallel.h"
 #include "core/plan.h"
 #include "cpu/attention_kernel.h"
 
-namespace mpfa {
-namespace internal {
+namespace mpfa::internal {
 namespace {
 
 // A sequence whose keys are split: its partial states, [split][row][head][d + state].
@@ -95,77 +95,26 @@ void merge_splits(const AttentionInputs& in, const AttentionOutputs& outputs,
   }
 }
 
-void check_within_plan(const AttentionInputs& in, const Plan& plan) {
-  check_plan(plan);
+void check_lengths(const AttentionInputs& in, const Plan& plan) {
   const PlanParams& p = plan.params;
-  MPFA_CHECK(in.batch_size <= p.batch_size, "batch size ", in.batch_size,
-             ": exceeds plan.params.batch_size = ", p.batch_size);
-  MPFA_CHECK(in.q.rows <= p.total_seqlen_q, "q has ", in.q.rows,
-             " rows: exceeds plan.params.total_seqlen_q = ", p.total_seqlen_q);
-  MPFA_CHECK(in.q.heads == p.num_q_heads && in.cache.num_kv_heads == p.num_kv_heads &&
-                 in.cache.head_dim == p.head_dim,
-             "q and the cache have ", in.q.heads, " query heads, ", in.cache.num_kv_heads,
-             " KV heads and head_dim ", in.cache.head_dim, ": the plan was made for ",
-             p.num_q_heads, ", ", p.num_kv_heads, " and ", p.head_dim);
   for (int64_t b = 0; b < in.batch_size; ++b) {
     MPFA_CHECK(in.seqlen_k(b) <= p.max_seqlen_k, "seq_lens[", b, "] = ", in.seqlen_k(b),
                ": exceeds plan.params.max_seqlen_k = ", p.max_seqlen_k);
   }
 }
 
-float* check_workspace(const DLTensor* workspace, const Plan& plan) {
-  if (plan.workspace_bytes == 0) return nullptr;
-  MPFA_CHECK(workspace != nullptr, "workspace is null: the plan needs ", plan.workspace_bytes,
-             " bytes");
-  const auto bytes = Tensor<uint8_t, 1>::from(*workspace, "workspace");
-  MPFA_CHECK(bytes.size(0) >= plan.workspace_bytes, "workspace has ", bytes.size(0),
-             " bytes: the plan needs ", plan.workspace_bytes);
-  MPFA_CHECK(reinterpret_cast<uintptr_t>(bytes.at()) % alignof(float) == 0,
-             "workspace is not aligned to ", alignof(float), " bytes");
-  return reinterpret_cast<float*>(bytes.at());
-}
-
-// All tensors of a call, each checked by itself.
-struct CallTensors {
-  const DLTensor& out;
-  const DLTensor* lse;
-  const DLTensor& q;
-  const KvCacheView& cache;
-  const DLTensor& block_table;
-  const DLTensor& seq_lens;
-  const DLTensor* cu_seqlens_q;
-  const DLTensor* sinks;
-  const DLTensor* workspace;  // null where the plan needs none
-};
-
-void check_memory(const CallTensors& t) {
-  std::vector<NamedTensor> inputs = {{&t.q, "q"},
-                                     {&t.block_table, "block_table"},
-                                     {&t.seq_lens, "seq_lens"},
-                                     {t.cu_seqlens_q, "cu_seqlens_q"},
-                                     {t.sinks, "sinks"}};
-  for (const NamedTensor& page : page_tensors(t.cache)) inputs.push_back(page);
-  for (const NamedTensor& row : stats_tensors(t.cache)) inputs.push_back(row);
-  const NamedTensor written[] = {{&t.out, "out"}, {t.lse, "lse"}, {t.workspace, "workspace"}};
-  check_written(written, inputs);
-}
-
 }  // namespace
-}  // namespace internal
 
-void attention(const DLTensor& out, const DLTensor* lse, const DLTensor& q,
-               const KvCacheView& cache, const DLTensor& block_table, const DLTensor& seq_lens,
-               const DLTensor* cu_seqlens_q, const AttentionParams& params, const Plan& plan,
-               const DLTensor* workspace, cudaStream_t /*stream*/) {
-  using namespace internal;  // NOLINT(google-build-using-namespace)
-  const AttentionInputs in =
-      check_attention_inputs(q, cache, block_table, seq_lens, cu_seqlens_q, params);
-  const AttentionOutputs outputs{check_attention_output(out, q),
-                                 check_lse(lse, "lse", in.q.rows, in.q.heads)};
-  check_within_plan(in, plan);
-  float* const space = check_workspace(workspace, plan);
-  check_memory({out, lse, q, cache, block_table, seq_lens, cu_seqlens_q, params.sinks,
-                space == nullptr ? nullptr : workspace});
+void cpu_attention(const AttentionCall& call, const AttentionParams& params, const Plan& plan) {
+  const AttentionInputs in = check_attention_inputs(call.q, call.cache, call.block_table,
+                                                    call.seq_lens, call.cu_seqlens_q, params);
+  const AttentionOutputs outputs{check_attention_output(call.out, call.q),
+                                 check_lse(call.lse, "lse", in.q.rows, in.q.heads)};
+  check_fits_plan(in, plan);
+  check_lengths(in, plan);
+  auto* const space =
+      reinterpret_cast<float*>(check_workspace(call.workspace, plan, alignof(float)));
+  check_memory(call, params.sinks, space != nullptr);
 
   const WorkList work = make_work_list(in, plan.params.kv_split_size, space);
   const DotKind kind = choose_dot_kind(in.q.type);
@@ -175,4 +124,4 @@ void attention(const DLTensor& out, const DLTensor* lse, const DLTensor& q,
                [&](int64_t i) { merge_splits(in, outputs, work.splits[i]); });
 }
 
-}  // namespace mpfa
+}  // namespace mpfa::internal

@@ -1,11 +1,9 @@
 # Other people's CUDA programs in the simulator: a program that uses CUB and Thrust of the toolkit,
 # and the examples of CUTLASS, compiled here from the nvidia-cutlass wheel's sources. README.md has a
-# table of them. MPFA_INTEROP=QUICK takes the few that build in seconds, ALL takes every one (`make
-# interop`), OFF none.
-set(MPFA_INTEROP QUICK CACHE STRING "CUDA programs to run in the simulator: QUICK, ALL or OFF")
-set_property(CACHE MPFA_INTEROP PROPERTY STRINGS QUICK ALL OFF)
-
-if(MPFA_INTEROP STREQUAL "OFF")
+# table of them. The quick ones belong to the build and to `make test`; `make interop` builds and runs
+# all.
+option(MPFA_INTEROP "Build other people's CUDA programs and run them in the simulator" ON)
+if(NOT MPFA_INTEROP)
   message(STATUS "CUDA programs in the simulator: left out (MPFA_INTEROP=OFF)")
   return()
 endif()
@@ -25,11 +23,12 @@ get_filename_component(nvcc_folder ${MPFA_NVCC} DIRECTORY)
 find_library(MPFA_CUDA_STUB cuda HINTS ${nvcc_folder}/../lib64/stubs ${nvcc_folder}/../lib/stubs
   DOC "The toolkit's stub of libcuda.so" NO_DEFAULT_PATH)
 
-# mpfa_interop_program(NAME n ARCH a SOURCE file [DRIVER] [EXPECT regex] [FLAGS f ...] [ARGS a ...]):
-# compiles a program to PTX of compute_<a> and adds a test that runs it for several seeds. It passes
-# if run_seeds.sh finds EXPECT ("Passed") in its output. DRIVER: it calls libcuda.
+# mpfa_interop_program(NAME n ARCH a SOURCE file [QUICK] [DRIVER] [GPU g] [EXPECT regex] [FLAGS f ...]
+# [ARGS a ...]): compiles a program to PTX of compute_<a> and adds a test that runs it for several
+# seeds. It passes if run_seeds.sh finds EXPECT ("Passed") in its output. QUICK: it is built and
+# tested always. DRIVER: it calls libcuda. GPU: the one to simulate, where it takes no other.
 function(mpfa_interop_program)
-  cmake_parse_arguments(ARG "DRIVER" "NAME;ARCH;SOURCE;EXPECT" "FLAGS;ARGS" ${ARGN})
+  cmake_parse_arguments(ARG "QUICK;DRIVER" "NAME;ARCH;SOURCE;GPU;EXPECT" "FLAGS;ARGS" ${ARGN})
   if(NOT ARG_EXPECT)
     set(ARG_EXPECT "[Pp]assed")
   endif()
@@ -40,6 +39,9 @@ function(mpfa_interop_program)
     endif()
     list(APPEND ARG_FLAGS ${MPFA_CUDA_STUB})
   endif()
+  if(ARG_GPU)
+    set(gpu --arch ${ARG_GPU})
+  endif()
   set(program ${CMAKE_CURRENT_BINARY_DIR}/${ARG_NAME})
   add_custom_command(OUTPUT ${program}
     COMMAND ${MPFA_NVCC} -std=c++17 -O2 -lineinfo -w -cudart shared
@@ -49,15 +51,22 @@ function(mpfa_interop_program)
     JOB_POOL mpfa_interop_nvcc
     COMMENT "Compiling ${ARG_NAME} with nvcc"
     VERBATIM)
-  add_custom_target(interop_${ARG_NAME} ALL DEPENDS ${program})
+  # The tests' presets leave out what has the label interop_all.
+  set(all ALL)
+  set(labels interop)
+  if(NOT ARG_QUICK)
+    set(all)
+    list(APPEND labels interop_all)
+  endif()
+  add_custom_target(interop_${ARG_NAME} ${all} DEPENDS ${program})
   add_dependencies(interop_programs interop_${ARG_NAME})
   add_test(NAME interop_${ARG_NAME}
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/run_seeds.sh $<TARGET_FILE:simrun> ${ARG_EXPECT}
-      ${program} ${ARG_ARGS})
-  set_tests_properties(interop_${ARG_NAME} PROPERTIES TIMEOUT 900)
+      ${gpu} ${program} ${ARG_ARGS})
+  set_tests_properties(interop_${ARG_NAME} PROPERTIES TIMEOUT 900 LABELS "${labels}")
 endfunction()
 
-mpfa_interop_program(NAME cub_algorithms ARCH 80
+mpfa_interop_program(QUICK NAME cub_algorithms ARCH 80
   SOURCE ${CMAKE_CURRENT_SOURCE_DIR}/cub_algorithms.cu
   FLAGS --extended-lambda)
 

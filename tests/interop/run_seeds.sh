@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# run_seeds.sh SIMRUN EXPECTED PROGRAM ARGUMENTS...: runs a program in the simulator with every check
-# on, for three seeds: three orders of warps and of asynchronous work. Each time it must exit with 0
-# and print a match of the regular expression EXPECTED, and no line that tells of a failure.
+# run_seeds.sh SIMRUN EXPECTED [OPTIONS] PROGRAM ARGUMENTS...: runs a program in the simulator with
+# every check on, for three seeds: three orders of warps and of asynchronous work. Each time it must
+# exit with 0 and print a match of the regular expression EXPECTED, and no line that tells of a
+# failure. OPTIONS are simrun's.
 set -euo pipefail
 
 simrun=$1

@@ -27,6 +27,7 @@ struct AttentionShape {
   bool first_key = false;
   bool scales = false;      // k_scale and v_scale other than 1
   bool strided = false;     // q, out, lse, cache tensors and tables with gaps
+  int64_t gap = 3;          // of so many elements, with `strided`
   bool zero_keys = false;   // every K^ is 0
   bool nan_inside = false;  // some valid slots of K and V are NaN
   bool sinks = false;
@@ -54,8 +55,9 @@ class AttentionCase {
   // Runs attention() into poisoned out() and lse().
   void run();
   // Runs the oracle and compares; every difference beyond what the type of q and the FP32 or BF16
-  // arithmetic explain is a test failure.
-  void expect_matches_reference();
+  // arithmetic explain is a test failure. `score_rounding`: what else the parts of a score may err
+  // by, relative to their size.
+  void expect_matches_reference(double score_rounding = 0.0);
 
   const AttentionShape& shape() const { return shape_; }
   TestTensor& out() { return *out_; }
@@ -68,6 +70,7 @@ class AttentionCase {
   TestTensor& k_codes() { return *k_codes_; }
   TestTensor& sinks() { return *sinks_; }
   TestTensor& block_table() { return *block_table_; }
+  TestTensor& seq_lens_tensor() { return *seq_lens_; }
   const KvCacheView& cache() const { return cache_; }
   int64_t total_q() const { return total_q_; }
   int64_t num_q_heads() const { return shape_.num_kv_heads * shape_.group_size; }

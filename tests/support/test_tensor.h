@@ -44,9 +44,9 @@ class TestTensor {
   }
 
   // Gaps after every row of the last dimension and after every outer one.
-  static TestTensor with_gaps(DLDataType dtype, const Shape& shape) {
+  static TestTensor with_gaps(DLDataType dtype, const Shape& shape, int64_t gap = 3) {
     Shape strides(shape.size(), 1);
-    for (size_t i = shape.size() - 1; i-- > 0;) strides[i] = strides[i + 1] * shape[i + 1] + 3;
+    for (size_t i = shape.size() - 1; i-- > 0;) strides[i] = strides[i + 1] * shape[i + 1] + gap;
     return TestTensor(dtype, shape, strides);
   }
 

@@ -36,8 +36,8 @@ TEST(Plan, ErrorsNameParameterValueAndWhatIsAllowed) {
     made.params = p;
     expect_error("plan.params." + start, [&] { internal::check_plan(made); });
   };
-  expect("device.device_type = 2: this build has the CPU back end only", [](PlanParams& p) {
-    p.device = {kDLCUDA, 0};
+  expect("device.device_type = 8: must be 1 (CPU) or 2 (CUDA)", [](PlanParams& p) {
+    p.device = {kDLMetal, 0};
   });
   expect("batch_size = -1: must not be negative", [](PlanParams& p) { p.batch_size = -1; });
   expect("num_kv_heads = 0: must be at least 1", [](PlanParams& p) { p.num_kv_heads = 0; });

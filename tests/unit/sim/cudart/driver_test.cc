@@ -4,24 +4,13 @@
 #include <string>
 #include <vector>
 
-#include "cudart_test.h"
+#include "driver_entry.h"
 #include "kernels.h"
 
 namespace mpfa::sim {
 namespace {
 
-using DriverTest = CudartTest;
-
-template <typename Function>
-Function* driver(const char* name, unsigned version = 12000) {
-  void* function = nullptr;
-  cudaDriverEntryPointQueryResult result{};
-  EXPECT_CUDA(
-      cudaGetDriverEntryPointByVersion(name, &function, version, cudaEnableDefault, &result),
-      cudaSuccess);
-  EXPECT_EQ(result, cudaDriverEntryPointSuccess) << name;
-  return reinterpret_cast<Function*>(function);
-}
+using DriverTest = DriverApiTest;
 
 TEST_F(DriverTest, EntryPoints) {
   void* function = nullptr;
@@ -97,6 +86,81 @@ TEST_F(DriverTest, Modules) {
   EXPECT_EQ(launch(&config, function, arguments, nullptr), CUDA_ERROR_INVALID_VALUE);
   EXPECT_CUDA(cudaGetLastError(), cudaSuccess);  // which is the runtime's alone
   EXPECT_EQ(driver<CUresult(CUmodule)>("cuModuleUnload")(module), CUDA_SUCCESS);
+}
+
+TEST_F(DriverTest, Contexts) {
+  EXPECT_EQ(DRIVER(cuInit)(0), CUDA_SUCCESS);
+  CUcontext context = nullptr;
+  CUcontext current = nullptr;
+  ASSERT_EQ(DRIVER(cuCtxCreate)(&context, nullptr, 0, 0), CUDA_SUCCESS);
+  ASSERT_EQ(DRIVER(cuCtxGetCurrent)(&current), CUDA_SUCCESS);
+  EXPECT_EQ(current, context);
+  EXPECT_EQ(DRIVER(cuCtxPopCurrent)(nullptr), CUDA_SUCCESS);
+  EXPECT_EQ(DRIVER(cuCtxPushCurrent)(context), CUDA_SUCCESS);
+  int managed = 0;
+  EXPECT_EQ(DRIVER(cuDeviceGetAttribute)(
+                &managed, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 0),
+            CUDA_SUCCESS);
+  EXPECT_EQ(managed, 1);
+  int major = 0;
+  int minor = -1;
+  EXPECT_EQ(driver<CUresult(int*, int*, CUdevice)>("cuDeviceComputeCapability")(&major, &minor, 0),
+            CUDA_SUCCESS);
+  EXPECT_EQ(major * 10 + minor, 90);
+  size_t limit = 0;
+  EXPECT_EQ(DRIVER(cuCtxGetLimit)(&limit, CU_LIMIT_MALLOC_HEAP_SIZE), CUDA_SUCCESS);
+  EXPECT_EQ(limit, 8u << 20);
+  EXPECT_EQ(DRIVER(cuCtxDestroy)(context), CUDA_SUCCESS);
+}
+
+TEST_F(DriverTest, StreamsAndEvents) {
+  CUstream stream = nullptr;
+  CUevent event = nullptr;
+  ASSERT_EQ(DRIVER(cuStreamCreate)(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+  ASSERT_EQ(DRIVER(cuEventCreate)(&event, CU_EVENT_DISABLE_TIMING), CUDA_SUCCESS);
+  const DeviceArray<float> a(std::vector<float>{1, 2});
+  const DeviceArray<float> b(std::vector<float>{10, 20});
+  CUfunction function = nullptr;
+  ASSERT_CUDA(cudaGetFuncBySymbol(&function, reinterpret_cast<const void*>(&add)));
+  const float* from = a.data();
+  float* to = b.data();
+  int n = 2;
+  void* arguments[] = {&from, &to, &n};
+  EXPECT_EQ(DRIVER(cuLaunchKernel)(function, 1, 1, 1, 32, 1, 1, 0, stream, arguments, nullptr),
+            CUDA_SUCCESS);
+  EXPECT_EQ(DRIVER(cuEventRecord)(event, stream), CUDA_SUCCESS);
+  EXPECT_EQ(DRIVER(cuStreamWaitEvent)(nullptr, event, 0), CUDA_SUCCESS);
+  EXPECT_EQ(DRIVER(cuEventSynchronize)(event), CUDA_SUCCESS);
+  EXPECT_EQ(DRIVER(cuStreamQuery)(stream), CUDA_SUCCESS);
+  EXPECT_EQ(b.values(), (std::vector<float>{11, 22}));
+  int grid = 0;
+  int block = 0;
+  EXPECT_EQ(DRIVER(cuOccupancyMaxPotentialBlockSize)(&grid, &block, function, nullptr, 0, 0),
+            CUDA_SUCCESS);
+  EXPECT_EQ(block, 1024);
+  EXPECT_EQ(grid, 2 * 132);
+  EXPECT_EQ(DRIVER(cuEventDestroy)(event), CUDA_SUCCESS);
+  EXPECT_EQ(DRIVER(cuStreamDestroy)(stream), CUDA_SUCCESS);
+}
+
+TEST_F(DriverTest, LinkerOfOneText) {
+  CUlinkState linker = nullptr;
+  ASSERT_EQ(DRIVER(cuLinkCreate)(0, nullptr, nullptr, &linker), CUDA_SUCCESS);
+  std::string text = kPtx;
+  ASSERT_EQ(DRIVER(cuLinkAddData)(linker, CU_JIT_INPUT_PTX, text.data(), text.size() + 1, "mine", 0,
+                                  nullptr, nullptr),
+            CUDA_SUCCESS);
+  void* image = nullptr;
+  size_t bytes = 0;
+  ASSERT_EQ(DRIVER(cuLinkComplete)(linker, &image, &bytes), CUDA_SUCCESS);
+  EXPECT_GT(bytes, 0u);
+  CUmodule module = nullptr;
+  ASSERT_EQ(DRIVER(cuModuleLoadData)(&module, image), CUDA_SUCCESS);
+  EXPECT_EQ(DRIVER(cuLinkDestroy)(linker), CUDA_SUCCESS);
+  CUfunction function = nullptr;
+  EXPECT_EQ(DRIVER(cuModuleGetFunction)(&function, module, "write_5"), CUDA_SUCCESS);
+  EXPECT_EQ(DRIVER(cuModuleUnload)(module), CUDA_SUCCESS);
+  EXPECT_EQ(DRIVER(cuModuleLoad)(&module, "/no/such/file"), CUDA_ERROR_FILE_NOT_FOUND);
 }
 
 TEST_F(DriverTest, Libraries) {

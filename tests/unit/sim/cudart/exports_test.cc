@@ -7,7 +7,7 @@
 #include <set>
 #include <string>
 
-#include "cudart_test.h"
+#include "driver_entry.h"
 
 namespace mpfa::sim {
 namespace {
@@ -53,6 +53,50 @@ TEST(Exports, StandInsFailByName) {
   EXPECT_CUDA(cudaMallocArray(&array, &format, 4, 0, 0), cudaErrorNotSupported);
   EXPECT_EQ(testing::internal::GetCapturedStderr(),
             "simulated libcudart: cudaMallocArray is not implemented\n");
+}
+
+TEST(Exports, FreedGraphMemoryIsNotUsed) {
+  const auto used = [] {
+    uint64_t value = 1;
+    EXPECT_CUDA(cudaDeviceGetGraphMemAttribute(0, cudaGraphMemAttrUsedMemCurrent, &value),
+                cudaSuccess);
+    return value;
+  };
+  cudaGraph_t graph = nullptr;
+  ASSERT_CUDA(cudaGraphCreate(&graph, 0));
+  cudaMemAllocNodeParams params{};
+  params.poolProps.allocType = cudaMemAllocationTypePinned;
+  params.poolProps.location.type = cudaMemLocationTypeDevice;
+  params.bytesize = 1000;
+  cudaGraphNode_t node = nullptr;
+  ASSERT_CUDA(cudaGraphAddMemAllocNode(&node, graph, nullptr, 0, &params));
+  cudaGraphExec_t exec = nullptr;
+  ASSERT_CUDA(cudaGraphInstantiate(&exec, graph, 0));
+  EXPECT_EQ(used(), 0u);
+  ASSERT_CUDA(cudaGraphLaunch(exec, nullptr));
+  EXPECT_EQ(used(), 1000u);
+  ASSERT_CUDA(cudaFree(params.dptr));
+  EXPECT_EQ(used(), 0u);
+  EXPECT_CUDA(cudaGraphExecDestroy(exec), cudaSuccess);
+  EXPECT_CUDA(cudaGraphDestroy(graph), cudaSuccess);
+}
+
+TEST(Exports, TheLinkerTakesOneTextOfPtx) {
+  CUlinkState linker = nullptr;
+  ASSERT_EQ(DRIVER(cuLinkCreate)(0, nullptr, nullptr, &linker), CUDA_SUCCESS);
+  std::string text = ".version 9.0\n.target sm_90\n.address_size 64\n";
+  const auto add_text = [&](CUjitInputType type) {
+    return DRIVER(cuLinkAddData)(linker, type, text.data(), text.size() + 1, "mine", 0, nullptr,
+                                 nullptr);
+  };
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(add_text(CU_JIT_INPUT_OBJECT), CUDA_ERROR_NOT_SUPPORTED);
+  EXPECT_EQ(add_text(CU_JIT_INPUT_PTX), CUDA_SUCCESS);
+  EXPECT_EQ(add_text(CU_JIT_INPUT_PTX), CUDA_ERROR_NOT_SUPPORTED);
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("mine is not PTX"), std::string::npos) << said;
+  EXPECT_NE(said.find("mine is a second input"), std::string::npos) << said;
+  EXPECT_EQ(DRIVER(cuLinkDestroy)(linker), CUDA_SUCCESS);
 }
 
 }  // namespace

@@ -1,5 +1,8 @@
 #include <cuda_runtime_api.h>
 
+#include <cstdio>
+#include <fstream>
+#include <iterator>
 #include <set>
 #include <vector>
 
@@ -328,6 +331,57 @@ TEST_F(GraphTest, GraphsKeepUserObjects) {
   exec_ = nullptr;
   for (int i = 0; i < 1000 && destroyed == 0; ++i) cudaDeviceSynchronize();
   EXPECT_EQ(destroyed, 1);
+}
+
+TEST_F(GraphTest, MemoryOfGraphsIsCounted) {
+  const auto number = [](cudaGraphMemAttributeType attribute) {
+    uint64_t value = 0;
+    EXPECT_CUDA(cudaDeviceGetGraphMemAttribute(0, attribute, &value), cudaSuccess);
+    return value;
+  };
+  constexpr uint64_t kBytes = 64 << 20;  // which the real runtime rounds up to 32 MiB
+  cudaGraph_t graph = nullptr;
+  ASSERT_CUDA(cudaGraphCreate(&graph, 0));
+  cudaMemAllocNodeParams params{};
+  params.poolProps.allocType = cudaMemAllocationTypePinned;
+  params.poolProps.location.type = cudaMemLocationTypeDevice;
+  params.bytesize = kBytes;
+  cudaGraphNode_t node = nullptr;
+  ASSERT_CUDA(cudaGraphAddMemAllocNode(&node, graph, nullptr, 0, &params));
+  cudaGraphExec_t exec = nullptr;
+  ASSERT_CUDA(cudaGraphInstantiate(&exec, graph, 0));
+  ASSERT_CUDA(cudaGraphLaunch(exec, nullptr));
+  ASSERT_CUDA(cudaDeviceSynchronize());
+  EXPECT_GE(number(cudaGraphMemAttrUsedMemCurrent), kBytes);
+  EXPECT_GE(number(cudaGraphMemAttrReservedMemCurrent), kBytes);
+  ASSERT_CUDA(cudaFree(params.dptr));
+  EXPECT_GE(number(cudaGraphMemAttrUsedMemHigh), kBytes);
+  uint64_t zero = 0;
+  EXPECT_CUDA(cudaDeviceSetGraphMemAttribute(0, cudaGraphMemAttrUsedMemHigh, &zero), cudaSuccess);
+  // When the real runtime counts it as free is its own business.
+  EXPECT_EQ(number(cudaGraphMemAttrUsedMemHigh), number(cudaGraphMemAttrUsedMemCurrent));
+  EXPECT_CUDA(cudaDeviceSetGraphMemAttribute(0, cudaGraphMemAttrUsedMemCurrent, &zero),
+              cudaErrorInvalidValue);
+  EXPECT_CUDA(cudaGraphExecDestroy(exec), cudaSuccess);
+  EXPECT_CUDA(cudaGraphDestroy(graph), cudaSuccess);
+  EXPECT_CUDA(cudaDeviceGraphMemTrim(0), cudaSuccess);
+}
+
+TEST_F(GraphTest, PrintsItself) {
+  cudaGraph_t graph = nullptr;
+  cudaGraphNode_t first = nullptr;
+  cudaGraphNode_t second = nullptr;
+  ASSERT_CUDA(cudaGraphCreate(&graph, 0));
+  ASSERT_CUDA(cudaGraphAddEmptyNode(&first, graph, nullptr, 0));
+  ASSERT_CUDA(cudaGraphAddEmptyNode(&second, graph, &first, 1));
+  const std::string path = testing::TempDir() + "mpfa_graph_test.dot";
+  ASSERT_CUDA(cudaGraphDebugDotPrint(graph, path.c_str(), 0));
+  std::ifstream file(path);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_NE(text.find("digraph"), std::string::npos) << text;
+  EXPECT_NE(text.find("->"), std::string::npos) << text;
+  std::remove(path.c_str());
+  EXPECT_CUDA(cudaGraphDestroy(graph), cudaSuccess);
 }
 
 }  // namespace

@@ -54,6 +54,28 @@ __global__ void cluster_size(int* out) {
   if (out != nullptr) *out = blocks;
 }
 
+__global__ void sum_after_grid_sync(const int* in, int* scratch, int* out, int rounds) {
+  const auto grid = cooperative_groups::this_grid();
+  const unsigned block = blockIdx.x;
+  for (int round = 0; round < rounds; ++round) {
+    if (threadIdx.x == 0) scratch[block] = in[block] + round;
+    grid.sync();
+    int sum = 0;
+    for (unsigned i = threadIdx.x; i < gridDim.x; i += blockDim.x) sum += scratch[i];
+    atomicAdd(&out[block], sum);
+    grid.sync();
+  }
+}
+
+__global__ void set_conditional_to(cudaGraphConditionalHandle handle, const int* value) {
+  cudaGraphSetConditional(handle, *value);
+}
+
+__global__ void count_down(int* counter, int step, cudaGraphConditionalHandle handle) {
+  *counter -= step;
+  cudaGraphSetConditional(handle, *counter > 0);
+}
+
 __global__ void store_at(int* address) { *address = 3; }
 
 __global__ void trap() { asm volatile("trap;"); }

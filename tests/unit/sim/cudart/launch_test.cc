@@ -261,6 +261,21 @@ TEST_F(LaunchTest, CooperativeLaunchesMustFitTheDevice) {
               cudaErrorCooperativeLaunchTooLarge);
 }
 
+TEST_F(LaunchTest, BlocksOfCooperativeLaunchesWaitForEachOther) {
+  const std::vector<int> in = {3, -1, 4, 1, 5, 9, 2};
+  const auto blocks = static_cast<int>(in.size());
+  const DeviceArray<int> numbers(in);
+  const DeviceArray<int> scratch(in.size());
+  const DeviceArray<int> out(std::vector<int>(in.size(), 0));
+  int* pointers[] = {numbers.data(), scratch.data(), out.data()};
+  int rounds = 3;
+  void* arguments[] = {&pointers[0], &pointers[1], &pointers[2], &rounds};
+  const void* kernel = address_of(sum_after_grid_sync);
+  ASSERT_CUDA(cudaLaunchCooperativeKernel(kernel, blocks, 64, arguments, 0, nullptr));
+  ASSERT_CUDA(cudaDeviceSynchronize());
+  EXPECT_EQ(out.values(), std::vector<int>(in.size(), rounds * 23 + blocks * (0 + 1 + 2)));
+}
+
 TEST_F(LaunchTest, ConfigurationsOfNestedCalls) {
   dim3 grid;
   dim3 block;

@@ -377,5 +377,45 @@ TEST_F(MemoryTest, HintsAreForManagedMemory) {
   EXPECT_CUDA(cudaFree(managed), cudaSuccess);
 }
 
+TEST_F(MemoryTest, BatchesOfCopies) {
+  const DeviceArray<int> a(std::vector<int>{1, 2, 3});
+  const DeviceArray<int> b(std::vector<int>{0, 0, 0});
+  const TestStream stream;
+  void* dsts[] = {b.data() + 2, b.data()};
+  const void* srcs[] = {a.data(), a.data() + 1};
+  const size_t sizes[] = {sizeof(int), 2 * sizeof(int)};
+  cudaMemcpyAttributes attributes{};
+  attributes.srcAccessOrder = cudaMemcpySrcAccessOrderStream;
+  size_t start = 0;
+  ASSERT_CUDA(cudaMemcpyBatchAsync(dsts, srcs, sizes, 2, &attributes, &start, 1, stream));
+  ASSERT_CUDA(cudaStreamSynchronize(stream));
+  EXPECT_EQ(b.values(), (std::vector<int>{2, 3, 1}));
+  EXPECT_CUDA(cudaMemcpyBatchAsync(nullptr, srcs, sizes, 2, &attributes, &start, 1, stream),
+              cudaErrorInvalidValue);
+}
+
+TEST_F(MemoryTest, PoolsByLocation) {
+  cudaMemLocation location{};
+  location.type = cudaMemLocationTypeDevice;
+  cudaMemPool_t by_location = nullptr;
+  cudaMemPool_t by_device = nullptr;
+  ASSERT_CUDA(cudaMemGetDefaultMemPool(&by_location, &location, cudaMemAllocationTypePinned));
+  ASSERT_CUDA(cudaDeviceGetDefaultMemPool(&by_device, 0));
+  EXPECT_EQ(by_location, by_device);
+  ASSERT_CUDA(cudaMemSetMemPool(&location, cudaMemAllocationTypePinned, by_device));
+  ASSERT_CUDA(cudaMemGetMemPool(&by_location, &location, cudaMemAllocationTypePinned));
+  EXPECT_EQ(by_location, by_device);
+}
+
+TEST_F(MemoryTest, ChannelDescriptions) {
+  const cudaChannelFormatDesc format =
+      cudaCreateChannelDesc(8, 16, 32, 4, cudaChannelFormatKindFloat);
+  EXPECT_EQ(format.x, 8);
+  EXPECT_EQ(format.y, 16);
+  EXPECT_EQ(format.z, 32);
+  EXPECT_EQ(format.w, 4);
+  EXPECT_EQ(format.f, cudaChannelFormatKindFloat);
+}
+
 }  // namespace
 }  // namespace mpfa::sim

@@ -755,9 +755,27 @@ TEST(Atomics, AddressesMustBeInAnAllocation) {
   });
 }
 
-TEST(Atomics, LocalMemoryHasNone) {
-  expect_fault(FaultKind::kInvalidAddressSpace, "local memory", [] {
-    run_at("mov.u64 %l0, word;\n cvta.local.u64 %l0, %l0;\n red.add.u32 [%l0], 1;",
+// As an H200 does: each thread's own word, though all threads have the same address of it.
+TEST(Atomics, GenericAddressesReachTheThreadsOwnMemory) {
+  PtxProgram program(
+      ".version 9.0\n.target sm_90a\n.address_size 64\n.visible .entry test(.param .u64 out) {\n"
+      "  .reg .b32 %t, %old, %sum; .reg .b64 %out, %at, %local;\n  .local .b32 word;\n"
+      "  ld.param.u64 %out, [out];\n  mov.u32 %t, %tid.x;\n"
+      "  mad.wide.u32 %out, %t, 8, %out;\n"
+      "  mov.u64 %local, word;\n  cvta.local.u64 %at, %local;\n  st.local.u32 [%local], %t;\n"
+      "  atom.add.u32 %old, [%at], 100;\n  red.max.u32 [%at], 120;\n"
+      "  atom.cas.b32 %sum, [%at], 121, 7;\n  ld.local.u32 %sum, [%local];\n"
+      "  st.global.v2.u32 [%out], {%old, %sum};\n  ret;\n}\n");
+  const uint64_t out = program.upload(std::vector<uint32_t>(128));
+  program.run("test", {.grid = {1, 1, 1}, .block = {64, 1, 1}}, out);
+  const auto got = program.download<uint32_t>(out, 128);
+  for (uint32_t t = 0; t < 64; ++t) {
+    EXPECT_EQ(got[2 * t], t);
+    const uint32_t most = std::max(t + 100, 120u);
+    EXPECT_EQ(got[2 * t + 1], most == 121 ? 7 : most) << "thread " << t;
+  }
+  expect_fault(FaultKind::kIllegalAddress, "local memory", [] {
+    run_at("mov.u64 %l0, word;\n cvta.local.u64 %l0, %l0;\n red.add.u32 [%l0+1048576], 1;",
            ".local .b32 word;");
   });
 }
@@ -767,6 +785,10 @@ TEST(Atomics, VectorsAreForGlobalMemory) {
   const std::string words = ".shared .align 8 .b32 words[2];";
   expect_fault(FaultKind::kInvalidAddressSpace, "only global memory",
                [&] { run_at(address + "red.add.v2.f32 [%l0], {%w0, %w1};", words); });
+  expect_fault(FaultKind::kInvalidAddressSpace, "local memory", [] {
+    run_at("mov.u64 %l0, words;\n cvta.local.u64 %l0, %l0;\n red.add.v2.f32 [%l0], {%w0, %w1};",
+           ".local .align 8 .b32 words[2];");
+  });
   EXPECT_NO_THROW(run_at(address + "st.f32 [%l0], 0f00000000;\n red.add.f32 [%l0], %w0;", words));
 }
 

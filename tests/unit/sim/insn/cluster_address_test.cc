@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -156,6 +157,28 @@ TEST(LaunchControl, AlignedNeedsTheWholeWarp) {
     @%p1 bar.warp.sync 0xFFFFFFFF;
     @!%p1 bar.warp.sync 0xFFFFFFFF;)";
   EXPECT_THAT(fault_of(FaultKind::kDeadlock, [&] { run(waits, 32); }), HasSubstr(".aligned"));
+}
+
+// %is_explicit_cluster is the one special register that is a predicate. A guard decides which lanes
+// take it.
+TEST(ClusterAddress, TellsWhetherClustersWereLaunched) {
+  const std::string ptx = one_kernel("  .reg .b32 %r1;\n  .reg .pred %p<3>;", R"(
+    setp.lt.u32 %p1, %r0, 20;
+    setp.eq.u32 %p2, %r0, 25;
+    @%p1 mov.pred %p2, %is_explicit_cluster;
+    selp.b32 %r1, 7, 3, %p2;
+    st.global.u32 [%rd2], %r1;
+  )");
+  for (const uint32_t blocks : {1u, 2u}) {
+    SCOPED_TRACE(blocks);
+    PtxProgram program(ptx);
+    const uint64_t out = program.upload(std::vector<uint32_t>(32));
+    program.run("test", {.grid = {2, 1, 1}, .cluster = {blocks, 1, 1}}, out, out);
+    std::vector<uint32_t> expected(32, 3);
+    if (blocks == 2) std::fill_n(expected.begin(), 20, 7u);
+    expected[25] = 7;
+    EXPECT_EQ(program.download<uint32_t>(out, 32), expected);
+  }
 }
 
 }  // namespace

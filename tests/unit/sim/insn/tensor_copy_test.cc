@@ -60,6 +60,7 @@ struct RunOptions {
   TensorMapType type = TensorMapType::kU32;
   bool has_map = true;
   uint32_t box_rows = 8;
+  uint32_t columns = kColumns;  // that the map has
 };
 
 struct Result {
@@ -78,6 +79,7 @@ Result run(const std::string& body, const RunOptions& how = {}) {
   map.fill = how.fill;
   map.type = how.type;
   map.box_dim[1] = how.box_rows;
+  map.global_dim[0] = how.columns;
   const TensorMapBytes encoded = how.has_map ? encode(map) : TensorMapBytes{};
   const uint64_t map_address =
       program.upload(std::vector<std::byte>(encoded.begin(), encoded.end()));
@@ -244,6 +246,42 @@ TEST(TensorCopy, StoresABoxWithinBounds) {
       EXPECT_EQ(tensor[i], inside ? 5000 + from : word(row, column)) << i;
     }
   }
+}
+
+// Only the words of the box that the tensor has need be written: 5 rows of the 8, 20 columns of 32.
+TEST(TensorCopy, MayStoreABoxWhoseOutsideIsNotWritten) {
+  const auto store_after_writing = [](int rows, int columns) {
+    return R"(
+    mov.u32 %r6, data;
+    mad.lo.u32 %r2, %r0, 4, %r6;
+    mov.u32 %r1, 0;
+    setp.lt.u32 %p3, %r0, )" +
+           std::to_string(columns) + R"(;
+  FILL:
+    @%p3 st.shared.u32 [%r2], 5000;
+    add.u32 %r2, %r2, 128;
+    add.u32 %r1, %r1, 1;
+    setp.lt.u32 %p1, %r1, )" +
+           std::to_string(rows) + R"(;
+    @%p1 bra FILL;
+    fence.proxy.async;
+    bar.sync 0;
+    setp.eq.u32 %leader, %r0, 0;
+    @!%leader bra DONE;
+    cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%rd1, {28, 15}], [%r6];
+    cp.async.bulk.commit_group;
+    cp.async.bulk.wait_group 0;
+  DONE:
+    bar.sync 0;)";
+  };
+  EXPECT_EQ(run(store_after_writing(5, 20)).tensor.back(), 5000);
+  // What the engine writes up to a multiple of 16 bytes is not the tensor's.
+  EXPECT_EQ(run(store_after_writing(5, 19), {.columns = kColumns - 1}).tensor[kWords - 2], 5000);
+  const auto lacks = [&](int rows, int columns) {
+    return fault_of(FaultKind::kCheck, [&] { run(store_after_writing(rows, columns)); });
+  };
+  EXPECT_THAT(lacks(4, 20), HasSubstr("that nothing has written"));
+  EXPECT_THAT(lacks(5, 19), HasSubstr("that nothing has written"));
 }
 
 TEST(TensorCopy, StoresSwizzled) {

@@ -97,6 +97,45 @@ TEST(Grid, ResidentBlocksMayWaitForEachOtherInAnyOrder) {
   }
 }
 
+// The first words of the memory to which %envreg1 and %envreg2 point, after a count of the blocks
+// there; zeros if they point nowhere.
+constexpr const char* kWorkspace = R"(.version 9.0
+.target sm_90a
+.address_size 64
+.visible .entry test(.param .u64 out) {
+  .reg .b32 %low, %high, %bytes, %before, %i;
+  .reg .b64 %workspace, %out, %d;
+  .reg .pred %p;
+  ld.param.u64 %out, [out];
+  mov.u32 %i, %ctaid.x;
+  mul.wide.u32 %d, %i, 8;
+  add.u64 %out, %out, %d;
+  mov.u32 %high, %envreg1;
+  mov.u32 %low, %envreg2;
+  mov.b64 %workspace, {%low, %high};
+  setp.eq.u64 %p, %workspace, 0;
+  @%p ret;
+  ld.global.u32 %bytes, [%workspace];
+  atom.global.add.u32 %before, [%workspace + 4], 1;
+  add.u32 %before, %before, 1;
+  st.global.u32 [%out], %bytes;
+  st.global.u32 [%out + 4], %before;
+  ret;
+})";
+
+TEST(Grid, CooperativeLaunchesHaveAWorkspaceOfTheirOwn) {
+  PtxProgram program(kWorkspace);
+  const uint64_t out = program.upload(std::vector<uint32_t>(6, 0));
+  const auto run = [&](bool cooperative) {
+    program.run("test", {.grid = {3, 1, 1}, .block = {1, 1, 1}, .cooperative = cooperative}, out);
+    return program.download<uint32_t>(out, 6);
+  };
+  EXPECT_EQ(run(false), std::vector<uint32_t>(6, 0));
+  const std::vector<uint32_t> counted = {8, 1, 8, 2, 8, 3};  // one thread: blocks in order
+  EXPECT_EQ(run(true), counted);
+  EXPECT_EQ(run(true), counted);
+}
+
 std::string fault_of(const std::string& body, int threads) {
   GpuOptions options;
   options.threads = threads;

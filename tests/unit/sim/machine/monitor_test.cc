@@ -131,6 +131,100 @@ TEST(Monitor, ReadsOfWhatIsNotWritten) {
   expect_right("  atom.shared.exch.b32 %r2, [%a], 1;");
 }
 
+// `first` in warp 0 and `second` in warp 1, unordered.
+std::string in_two_warps(const std::string& first, const std::string& second) {
+  return "  setp.ge.u32 %p1, %t, 32;\n  @%p1 bra second;\n  " + first +
+         "\n  bra done;\nsecond:\n  " + second + "\ndone:\n";
+}
+
+TEST(Monitor, EqualStoresMayBeUnordered) {
+  const std::string race = "race in shared memory";
+  const auto stores = [](const std::string& first, const std::string& second) {
+    return in_two_warps("st.shared." + first, "st.shared." + second);
+  };
+  // Each lane its own word; all lanes one word.
+  expect_right(stores("b32 [%a], 5;", "b32 [%a+-128], 5;"));
+  expect_found(stores("b32 [%a], 5;", "b32 [%a+-128], 6;"), race);
+  expect_right("  st.shared.b32 [tile], 5;");
+  expect_found("  shr.u32 %r2, %t, 5;\n  st.shared.b32 [tile], %r2;", race);
+  // Only the bytes of both count.
+  expect_right(stores("b32 [tile], 0x05060708;", "b16 [tile+2], 0x0506;"));
+  expect_found(stores("b32 [tile], 0x05060708;", "b16 [tile+2], 0x0507;"), race);
+  expect_right(stores("v2.b32 [tile], {1, 2};", "b32 [tile+4], 2;"));
+  expect_found(stores("v2.b32 [tile], {1, 2};", "b32 [tile+4], 1;"), race);
+  // What is left counts, not what was there before.
+  expect_found(stores("b32 [tile], 5;\n  st.shared.b32 [tile], 6;",
+                      "b32 [tile], 5;\n  st.shared.b32 [tile], 6;"),
+               race);
+  // Lanes of one warp that have parted.
+  const auto in_two_lanes = [](const std::string& value) {
+    return "  setp.eq.u32 %p1, %t, 0;\n  @%p1 st.shared.b32 [tile], 5;\n"
+           "  setp.eq.u32 %p1, %t, 1;\n  @%p1 st.shared.b32 [tile], " +
+           value + ";\n";
+  };
+  expect_right(in_two_lanes("5"));
+  expect_found(in_two_lanes("4"), race);
+}
+
+TEST(Monitor, OnlyWeakStoresMayWriteTheSame) {
+  const std::string race = "race in shared memory";
+  expect_found(in_two_warps("st.shared.b32 [tile], 5;", "st.volatile.shared.b32 [tile], 5;"), race);
+  expect_found(in_two_warps("st.shared.b32 [tile], 5;", "atom.shared.exch.b32 %r2, [tile], 5;"),
+               race);
+  expect_found(
+      in_two_warps("cp.async.ca.shared.global [tile], [%rd1], 4;", "st.shared.b32 [tile], 0;"),
+      race);
+}
+
+TEST(Monitor, ReadsRaceWithEachOfTwoEqualStores) {
+  const std::string race = "race in shared memory";
+  const std::string all = "  st.shared.b32 [%a], 5;\n  bar.sync 0;\n";
+  expect_found(all + in_two_warps("st.shared.b32 [tile], 5;\n  ld.shared.b32 %r2, [tile];",
+                                  "st.shared.b32 [tile], 5;"),
+               race);
+  // Reads before the other warp's store: it hides them, but they count.
+  expect_found(all + in_two_warps("ld.shared.b32 %r2, [tile];\n  st.shared.b32 [tile], 5;",
+                                  "st.shared.b32 [tile], 5;"),
+               race);
+  // Reads of both warps before a barrier.
+  const std::string read =
+      all + "  ld.shared.b32 %r2, [tile];\n  BARRIER\n" + "  st.shared.b32 [tile], 6;";
+  const auto with = [&](const std::string& barrier) {
+    std::string text = read;
+    return text.replace(text.find("BARRIER"), 7, barrier);
+  };
+  expect_right(with("bar.sync 0;"));
+  expect_found(with(""), race);
+  expect_found(with("bar.warp.sync 0xFFFFFFFF;"), race);
+  // Warp 0 waits for warp 1's read, warp 1 does not wait for warp 0's.
+  expect_found(all + in_two_warps("ld.shared.b32 %r2, [tile];\n  bar.sync 1, 64;\n"
+                                  "  st.shared.b32 [tile], 6;",
+                                  "ld.shared.b32 %r2, [tile];\n  bar.arrive 1, 64;\n"
+                                  "  st.shared.b32 [tile], 6;"),
+               race);
+  expect_right(all + in_two_warps("ld.shared.b32 %r2, [tile];\n  bar.sync 1, 64;\n"
+                                  "  bar.sync 2, 64;\n  st.shared.b32 [tile], 6;",
+                                  "ld.shared.b32 %r2, [tile];\n  bar.sync 1, 64;\n"
+                                  "  bar.sync 2, 64;\n  st.shared.b32 [tile], 6;"));
+}
+
+TEST(Monitor, TheLastOfManyLanesAcquiresFromAllOfThem) {
+  const auto last_sums = [](const std::string& count) {
+    return "  setp.eq.u32 %p1, %t, 0;\n  @%p1 st.shared.b32 [tile+256], 0;\n  bar.sync 0;\n"
+           "  st.shared.b32 [%a], %t;\n  " +
+           count +
+           "\n  setp.ne.u32 %p1, %r2, 63;\n  @%p1 bra done;\n"
+           "  mov.u32 %r3, tile;\n  add.u32 %r4, %r3, 256;\nnext:\n"
+           "  ld.shared.b32 %r5, [%r3];\n  add.u32 %r3, %r3, 4;\n"
+           "  setp.lt.u32 %p2, %r3, %r4;\n  @%p2 bra next;\ndone:\n";
+  };
+  expect_right(last_sums("atom.shared.acq_rel.cta.add.u32 %r2, [tile+256], 1;"));
+  expect_right(last_sums("membar.cta;\n  atom.shared.add.u32 %r2, [tile+256], 1;\n  membar.cta;"));
+  const std::string race = "race in shared memory";
+  expect_found(last_sums("atom.shared.add.u32 %r2, [tile+256], 1;"), race);
+  expect_found(last_sums("atom.shared.release.cta.add.u32 %r2, [tile+256], 1;"), race);
+}
+
 TEST(Monitor, VolatileAndAtomicAccessesDoNotRaceWithEachOther) {
   expect_right("  st.volatile.shared.b32 [tile], %t;\n  ld.volatile.shared.b32 %r2, [tile];");
   expect_right(

@@ -35,7 +35,7 @@ TEST(ProgramFile, ScriptsAreNotElf) {
 TEST(ProgramFile, ProgramsWithoutDeviceCodeMayRun) {
   const ProgramLinkage linkage = linkage_of_text(this_program());
   EXPECT_TRUE(linkage.is_elf);
-  EXPECT_FALSE(linkage.has_device_code);
+  EXPECT_FALSE(linkage.is_linked_by_nvcc);
   EXPECT_FALSE(linkage.uses_shared_runtime);
   EXPECT_EQ(explain_linkage(linkage), "");
 }
@@ -43,13 +43,26 @@ TEST(ProgramFile, ProgramsWithoutDeviceCodeMayRun) {
 TEST(ProgramFile, Explanations) {
   ProgramLinkage linkage;
   linkage.is_elf = true;
-  linkage.has_device_code = true;
+  linkage.is_linked_by_nvcc = true;
   EXPECT_NE(explain_linkage(linkage).find("-cudart shared"), std::string::npos);
   linkage.uses_shared_runtime = true;
   linkage.runtime_library = "libcudart.so.13";
   EXPECT_EQ(explain_linkage(linkage), "");
   linkage.runtime_library = "libcudart.so.12";
   EXPECT_NE(explain_linkage(linkage).find("libcudart.so.12"), std::string::npos);
+}
+
+TEST(ProgramFile, ProgramsThatNvccLinkedNeedASharedLibraryOfCuda) {
+  ProgramLinkage linkage;
+  linkage.is_elf = true;
+  linkage.is_linked_by_nvcc = true;
+  EXPECT_NE(explain_linkage(linkage).find("-cudart shared"), std::string::npos);
+  ProgramLinkage runtime = linkage;
+  runtime.runtime_library = "libcudart.so.13";
+  EXPECT_EQ(explain_linkage(runtime), "");
+  ProgramLinkage driver = linkage;
+  driver.needs_driver = true;
+  EXPECT_EQ(explain_linkage(driver), "");
 }
 
 TEST(ProgramFile, DamagedElfFilesAreErrors) {

@@ -13,8 +13,12 @@ struct Outcome {
   std::string output;  // both streams
 };
 
-Outcome run(const std::string& arguments) {
-  const std::string command = MPFA_SIMRUN " " + arguments + " 2>&1";
+// `environment`: as in "NAME=value OTHER=value".
+Outcome run(const std::string& arguments, const std::string& environment = "") {
+  const std::string command =
+      "env -u MPFA_SIM_ARCH -u MPFA_SIM_SEED -u MPFA_SIM_CHECK -u MPFA_SIM_THREADS "
+      "-u MPFA_SIM_TRACE " +
+      environment + " " MPFA_SIMRUN " " + arguments + " 2>&1";
   std::FILE* pipe = popen(command.c_str(), "r");  // NOLINT(cert-env33-c)
   EXPECT_NE(pipe, nullptr);
   Outcome outcome;
@@ -49,9 +53,39 @@ TEST(Simrun, StaticRuntimesCannotBeReplaced) {
   EXPECT_TRUE(has(outcome, "nvcc -cudart shared")) << outcome.output;
 }
 
+TEST(Simrun, ProgramsWithoutKernelsRun) {
+  const Outcome outcome = run(MPFA_HOST_PROGRAM);
+  EXPECT_EQ(outcome.code, 42) << outcome.output;
+  EXPECT_EQ(outcome.output, "NVIDIA H200\n");
+}
+
 TEST(Simrun, OtherProgramsRun) {
   EXPECT_EQ(run("sh -c 'exit 7'").code, 7);
   EXPECT_TRUE(has(run("--seed 5 sh -c 'echo $MPFA_SIM_SEED'"), "5"));
+}
+
+TEST(Simrun, VariablesHoldWhereNoOptionIsGiven) {
+  const std::string print =
+      "sh -c 'echo $MPFA_SIM_ARCH $MPFA_SIM_SEED $MPFA_SIM_CHECK $MPFA_SIM_THREADS "
+      "$MPFA_SIM_TRACE'";
+  const std::string environment =
+      "MPFA_SIM_ARCH=sm_80 MPFA_SIM_SEED=7 MPFA_SIM_CHECK=races,bounds MPFA_SIM_THREADS=3 "
+      "MPFA_SIM_TRACE=/a/file";
+  EXPECT_EQ(run(print).output, "sm_90a 0 all 0\n");
+  EXPECT_EQ(run(print, environment).output, "sm_80 7 races,bounds 3 /a/file\n");
+  EXPECT_EQ(
+      run("--arch sm_89 --seed 8 --check none --threads 1 --trace /b " + print, environment).output,
+      "sm_89 8 none 1 /b\n");
+  EXPECT_EQ(run("--seed 0 " + print, environment).output, "sm_80 0 races,bounds 3 /a/file\n");
+  EXPECT_EQ(run(print, "MPFA_SIM_ARCH= MPFA_SIM_SEED=").output, "sm_90a 0 all 0\n");
+  EXPECT_TRUE(has(run(MPFA_PROGRAM, "MPFA_SIM_ARCH=sm_80"), "NVIDIA A100"));
+}
+
+TEST(Simrun, WrongVariables) {
+  EXPECT_EQ(run("true", "MPFA_SIM_ARCH=sm_70").code, 2);
+  EXPECT_EQ(run("true", "MPFA_SIM_SEED=x").code, 2);
+  EXPECT_EQ(run("true", "MPFA_SIM_CHECK=fast").code, 2);
+  EXPECT_EQ(run("true", "MPFA_SIM_THREADS=-1").code, 2);
 }
 
 TEST(Simrun, WrongCommandLines) {

@@ -43,6 +43,7 @@ class PtxProgram {
     Dim3 block = {32, 1, 1};
     Dim3 cluster = {1, 1, 1};
     uint64_t dynamic_shared_bytes = 0;
+    bool cooperative = false;
   };
 
   // Runs kernel `name` with `params`, each aligned to its size.
@@ -56,6 +57,7 @@ class PtxProgram {
     launch.block = shape.block;
     launch.cluster = shape.cluster;
     launch.dynamic_shared_bytes = shape.dynamic_shared_bytes;
+    launch.cooperative = shape.cooperative;
     (append(launch.params, params), ...);
     gpu_.run(launch);
   }

@@ -1,0 +1,345 @@
+// attention() on a GPU: checks what the host can see, fills in the kernels' parameters, launches.
+#include "cuda/attention.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "core/plan.h"
+#include "core/stats_index.h"
+#include "cuda/decode_plan.h"
+#include "cuda/device.h"
+#include "cuda/device_args.h"
+#include "cuda/tensor_map.h"
+#include "kernels/any/decode/schedule.h"
+
+namespace mpfa::internal {
+namespace {
+
+using kernels::DecodeParams;
+using kernels::PagedStrides;
+using kernels::ScheduleParams;
+
+// Beyond this the cache of a step does not stay in any GPU's second-level cache.
+constexpr int64_t kLargeCacheBytes = 300'000'000;
+constexpr size_t kWorkspaceAlignment = 256;
+
+// ---- what the kernels ask of a cache beside what every back end does
+// -----------------------------
+
+template <class T, int Rank>
+void check_rows_aligned(const Tensor<T, Rank>& tensor, const char* name, int64_t alignment) {
+  if (!tensor) return;
+  MPFA_CHECK(reinterpret_cast<uintptr_t>(tensor.at()) % alignment == 0, name,
+             " starts at an address that is ", reinterpret_cast<uintptr_t>(tensor.at()) % alignment,
+             " modulo ", alignment, ": must be aligned to ", alignment, " bytes on a GPU");
+  constexpr auto kSize = static_cast<int64_t>(sizeof(T));
+  for (int dim = 0; dim < Rank - 1; ++dim) {
+    MPFA_CHECK(tensor.size(dim) <= 1 || tensor.stride(dim) * kSize % alignment == 0, name,
+               " has stride ", tensor.stride(dim), " in dimension ", dim,
+               ": must be a multiple of ", alignment / kSize, " elements on a GPU");
+  }
+}
+
+void check_cache_for_gpu(const CacheTensors& cache) {
+  check_rows_aligned(cache.k_codes, "k_codes", 16);
+  check_rows_aligned(cache.v, "v", 16);
+  check_rows_aligned(cache.k_scales, "k_scales", 4);
+  check_rows_aligned(cache.k_residual, "k_residual", 4);
+  check_rows_aligned(cache.delta_s, "delta_s", 4);
+  MPFA_CHECK(cache.num_pages <= INT32_MAX, "k_codes has ", cache.num_pages,
+             " pages: must be at most ", INT32_MAX, ", as pages are numbered in int32");
+}
+
+// Whether a page's tokens of a head lie one after the other, in pieces that the copy engine takes.
+template <class T>
+bool is_bulk(const Tensor<T, 4>& tensor) {
+  if (!tensor) return true;
+  bool fits = reinterpret_cast<uintptr_t>(tensor.at()) % 16 == 0 &&
+              tensor.stride(2) == tensor.size(3) && tensor.size(3) * 16 % 16 == 0;
+  for (int dim = 0; dim < 2; ++dim) {
+    fits = fits && (tensor.size(dim) <= 1 ||
+                    tensor.stride(dim) * static_cast<int64_t>(sizeof(T)) % 16 == 0);
+  }
+  return fits;
+}
+
+bool is_bulk(const Tensor<Bf16, 3>& delta_s) {
+  if (!delta_s) return true;
+  bool fits = reinterpret_cast<uintptr_t>(delta_s.at()) % 16 == 0;
+  for (int dim = 0; dim < 2; ++dim) {
+    fits = fits && (delta_s.size(dim) <= 1 || delta_s.stride(dim) * 2 % 16 == 0);
+  }
+  return fits;
+}
+
+bool takes_bulk_copies(const CacheTensors& cache, const DeviceInfo& info) {
+  return info.compute_capability >= 90 && is_bulk(cache.k_codes) && is_bulk(cache.k_scales) &&
+         is_bulk(cache.k_residual) && is_bulk(cache.delta_s) && fits_tensor_map(cache.v);
+}
+
+// ---- parameters ---------------------------------------------------------------------------------
+
+template <class T, int Rank>
+std::byte* bytes_of(const Tensor<T, Rank>& tensor) {
+  return reinterpret_cast<std::byte*>(tensor.at());
+}
+
+template <class T>
+PagedStrides strides_of(const Tensor<T, 4>& tensor) {
+  constexpr auto kSize = static_cast<int64_t>(sizeof(T));
+  return {tensor.stride(0) * kSize, tensor.stride(1) * kSize, tensor.stride(2) * kSize};
+}
+
+PagedStrides strides_of(const Tensor<Bf16, 3>& tensor) {
+  return {tensor.stride(0) * 2, tensor.stride(1) * 2, 0};
+}
+
+template <int Rank, size_t kCount>
+void set_strides(int64_t (&strides)[kCount], const Tensor<float, Rank>& tensor) {
+  for (size_t i = 0; i < kCount; ++i) strides[i] = tensor ? tensor.stride(static_cast<int>(i)) : 0;
+}
+
+void set_cache(const CacheTensors& cache, DecodeParams& p) {
+  p.k_codes = bytes_of(cache.k_codes);
+  p.k_scales = bytes_of(cache.k_scales);
+  p.v = bytes_of(cache.v);
+  p.delta_s = bytes_of(cache.delta_s);
+  p.k_residual = bytes_of(cache.k_residual);
+  p.k_first = bytes_of(cache.k_first);
+  p.k_codes_strides = strides_of(cache.k_codes);
+  p.k_scales_strides = strides_of(cache.k_scales);
+  p.v_strides = strides_of(cache.v);
+  p.delta_s_strides = strides_of(cache.delta_s);
+  p.k_residual_strides = strides_of(cache.k_residual);
+  p.k_first_strides = strides_of(cache.k_first);
+  p.num_pages = static_cast<int32_t>(cache.num_pages);
+  p.page_shift = std::countr_zero(static_cast<uint64_t>(cache.page_size));
+  p.residual_rank = cache.residual_rank;
+}
+
+void set_stats(const StatsTensors& stats, DecodeParams& p) {
+  p.k_mean = stats.k_mean.at();
+  p.q_mean = stats.q_mean.at();
+  p.residual_basis = stats.residual_basis.at();
+  p.residual_scale = stats.residual_scale.at();
+  p.k_scale = stats.k_scale.at();
+  p.v_scale = stats.v_scale.at();
+  set_strides(p.k_mean_strides, stats.k_mean);
+  set_strides(p.q_mean_strides, stats.q_mean);
+  set_strides(p.residual_basis_strides, stats.residual_basis);
+  set_strides(p.residual_scale_strides, stats.residual_scale);
+  set_strides(p.k_scale_strides, stats.k_scale);
+  set_strides(p.v_scale_strides, stats.v_scale);
+}
+
+void set_rows(const AttentionInputs& in, const ActivationTensor& out, const Tensor<float, 2>& lse,
+              DecodeParams& p) {
+  p.q = in.q.data;
+  p.q_rows = static_cast<int32_t>(in.q.rows);
+  p.q_row_stride = in.q.row_stride / 2;
+  p.q_head_stride = in.q.head_stride / 2;
+  p.out = out.data;
+  p.out_row_stride = out.row_stride / 2;
+  p.out_head_stride = out.head_stride / 2;
+  p.is_bf16 = in.q.type == FloatType::kBf16 ? 1 : 0;
+  if (lse) {
+    p.lse = lse.at();
+    p.lse_row_stride = lse.stride(0);
+    p.lse_head_stride = lse.stride(1);
+  }
+  if (in.sinks) {
+    p.sinks = in.sinks.at();
+    p.sinks_stride = in.sinks.stride(0);
+  }
+}
+
+DecodeParams decode_params(const AttentionInputs& in, const ActivationTensor& out,
+                           const Tensor<float, 2>& lse, const DecodePlan& plan,
+                           std::byte* workspace, int32_t* error_count) {
+  DecodeParams p;
+  set_cache(in.cache, p);
+  set_stats(in.cache.stats, p);
+  set_rows(in, out, lse, p);
+  p.block_table = in.block_table.at();
+  p.block_table_stride = in.block_table.stride(0);
+  p.block_table_inner_stride = in.block_table.stride(1);
+  p.workspace = workspace;
+  p.layout = plan.layout;
+  p.error_count = error_count;
+  p.softmax_scale = in.softmax_scale;
+  p.softcap = in.softcap;
+  p.window_left = static_cast<int32_t>(std::min<int64_t>(in.window_left, INT32_MAX));
+  p.causal = in.causal ? 1 : 0;
+  p.group_size = static_cast<int32_t>(in.group_size);
+  if (in.group_size > 1) {
+    p.group_inverse =
+        static_cast<uint32_t>(((uint64_t{1} << 32) + in.group_size - 1) / in.group_size);
+  }
+  return p;
+}
+
+// What schedule() and attention() tell the schedule kernel.
+struct StepTensors {
+  const CacheTensors& cache;
+  Tensor<int32_t, 2> block_table;
+  Tensor<int32_t, 1> seq_lens;
+  Tensor<int32_t, 1> cu_seqlens_q;
+};
+
+ScheduleParams schedule_params(const StepTensors& step, int64_t total_seqlen_q, bool causal,
+                               int64_t window_left, const Plan& plan, const DecodePlan& decode,
+                               std::byte* workspace, int32_t* error_count) {
+  ScheduleParams p;
+  p.workspace = workspace;
+  p.layout = decode.layout;
+  p.seq_lens = step.seq_lens.at();
+  p.seq_lens_stride = step.seq_lens.stride(0);
+  if (step.cu_seqlens_q) {
+    p.cu_seqlens_q = step.cu_seqlens_q.at();
+    p.cu_seqlens_q_stride = step.cu_seqlens_q.stride(0);
+  }
+  p.block_table = step.block_table.at();
+  p.block_table_stride = step.block_table.stride(0);
+  p.block_table_inner_stride = step.block_table.stride(1);
+  if (step.cache.stats_index) {
+    p.stats_index = step.cache.stats_index.at();
+    p.stats_index_stride = step.cache.stats_index.stride(0);
+  }
+  p.error_count = error_count;
+  p.batch_size = static_cast<int32_t>(step.seq_lens.size(0));
+  // Without pages no length can be right.
+  const int64_t max_pages = step.cache.num_pages == 0 ? 0 : step.block_table.size(1);
+  p.max_pages = static_cast<int32_t>(std::min<int64_t>(max_pages, INT32_MAX / 128));
+  p.page_size = static_cast<int32_t>(step.cache.page_size);
+  p.num_kv_heads = static_cast<int32_t>(plan.params.num_kv_heads);
+  p.num_stats = static_cast<int32_t>(step.cache.num_stats);
+  p.group_size = static_cast<int32_t>(plan.params.num_q_heads / plan.params.num_kv_heads);
+  p.total_seqlen_q = static_cast<int32_t>(total_seqlen_q);
+  p.max_seqlen_q = static_cast<int32_t>(plan.params.max_seqlen_q > 0 ? plan.params.max_seqlen_q
+                                                                     : plan.params.total_seqlen_q);
+  p.max_seqlen_k = static_cast<int32_t>(plan.params.max_seqlen_k);
+  p.window_left = static_cast<int32_t>(std::min<int64_t>(window_left, INT32_MAX));
+  p.causal = causal ? 1 : 0;
+  p.rows_per_tile = 8 * decode.row_tiles;
+  p.split_tiles = decode.split_tiles;
+  return p;
+}
+
+int32_t* error_counter(DeviceArgs& args, const DLTensor* error_count) {
+  if (error_count == nullptr) return nullptr;
+  const auto counter =
+      Tensor<int32_t, 1>::from(args.take(*error_count, "error_count"), "error_count");
+  MPFA_CHECK(counter.size(0) == 1, "error_count has ", counter.size(0), " elements: must have 1");
+  return counter.at();
+}
+
+void check_plan_device(const Plan& plan, int device, const char* name) {
+  MPFA_CHECK(plan.params.device.device_type == kDLCUDA && plan.params.device.device_id == device,
+             "plan.params.device is type ", static_cast<int>(plan.params.device.device_type),
+             ", number ", plan.params.device.device_id, ": must be type 2 (CUDA), number ", device,
+             ", as that of ", name);
+}
+
+// The largest cache that a plan's calls may read.
+bool is_large_step(const PlanParams& p, const CacheTensors& cache) {
+  const int64_t token_bytes =
+      cache.num_kv_heads * (cache.head_dim / 2 + cache.head_dim / 16 + cache.head_dim);
+  return p.batch_size * p.max_seqlen_k > kLargeCacheBytes / token_bytes;
+}
+
+// What attention() checks of q as well.
+void check_step(const StepTensors& step, const Plan& plan) {
+  const PlanParams& p = plan.params;
+  const int64_t batch_size = step.seq_lens.size(0);
+  MPFA_CHECK(batch_size <= p.batch_size, "seq_lens has ", batch_size,
+             " elements: exceeds plan.params.batch_size = ", p.batch_size);
+  MPFA_CHECK(step.block_table.size(0) == batch_size, "block_table has ", step.block_table.size(0),
+             " rows: must have one per sequence of seq_lens, ", batch_size);
+  MPFA_CHECK(!step.cu_seqlens_q || step.cu_seqlens_q.size(0) == batch_size + 1, "cu_seqlens_q has ",
+             step.cu_seqlens_q.size(0), " elements: must have one more than sequences, ",
+             batch_size + 1);
+  MPFA_CHECK(step.cache.num_kv_heads == p.num_kv_heads && step.cache.head_dim == p.head_dim,
+             "the cache has ", step.cache.num_kv_heads, " KV heads and head_dim ",
+             step.cache.head_dim, ": the plan was made for ", p.num_kv_heads, " and ", p.head_dim);
+  check_stats_index(step.cache.stats_index, batch_size, 0);
+}
+
+}  // namespace
+
+void cuda_schedule(const KvCacheView& cache, const DLTensor& block_table, const DLTensor& seq_lens,
+                   const DLTensor* cu_seqlens_q, const AttentionParams& params, const Plan& plan,
+                   const DLTensor& workspace, cudaStream_t stream) {
+  DeviceArgs args(seq_lens, "seq_lens");
+  check_plan_device(plan, args.device(), "seq_lens");
+  const DeviceGuard guard(args.device());
+  check_plan(plan);
+  const CacheTensors tensors = check_cache(args.take(cache), Values::kOnDevice);
+  check_cache_for_gpu(tensors);
+  const StepTensors step{
+      tensors,
+      Tensor<int32_t, 2>::from(args.take(block_table, "block_table"), "block_table", false),
+      Tensor<int32_t, 1>::from(args.take(seq_lens, "seq_lens"), "seq_lens", false),
+      Tensor<int32_t, 1>::from(args.take(cu_seqlens_q, "cu_seqlens_q"), "cu_seqlens_q", false)};
+  check_step(step, plan);
+  std::byte* const space =
+      check_workspace(args.take(&workspace, "workspace"), plan, kWorkspaceAlignment);
+  const ScheduleParams p = schedule_params(step, plan.params.total_seqlen_q, params.causal,
+                                           params.window_left, plan, make_decode_plan(plan.params),
+                                           space, error_counter(args, params.error_count));
+  check_cuda(kernels::launch_schedule(p, stream), "launch of the schedule kernel");
+}
+
+void cuda_attention(const AttentionCall& call, const AttentionParams& params, const Plan& plan,
+                    cudaStream_t stream) {
+  DeviceArgs args(call.q, "q");
+  check_plan_device(plan, args.device(), "q");
+  const DeviceGuard guard(args.device());
+  const DeviceInfo& info = device_info(args.device());
+  const KvCacheView cache = args.take(call.cache);
+  const AttentionCall host{args.take(call.out, "out"),
+                           args.take(call.lse, "lse"),
+                           args.take(call.q, "q"),
+                           cache,
+                           args.take(call.block_table, "block_table"),
+                           args.take(call.seq_lens, "seq_lens"),
+                           args.take(call.cu_seqlens_q, "cu_seqlens_q"),
+                           args.take(call.workspace, "workspace")};
+  AttentionParams host_params = params;
+  host_params.sinks = args.take(params.sinks, "sinks");
+  const AttentionInputs in =
+      check_attention_inputs(host.q, cache, host.block_table, host.seq_lens, host.cu_seqlens_q,
+                             host_params, Values::kOnDevice);
+  MPFA_CHECK(in.q.type != FloatType::kFp32, "q has type float32: must be bfloat16 or float16 on a ",
+             "GPU");
+  check_cache_for_gpu(in.cache);
+  const ActivationTensor out = check_attention_output(host.out, host.q);
+  const Tensor<float, 2> lse = check_lse(host.lse, "lse", in.q.rows, in.q.heads);
+  check_fits_plan(in, plan);
+  std::byte* const workspace = check_workspace(host.workspace, plan, kWorkspaceAlignment);
+  check_memory(host, host_params.sinks, true);
+  int32_t* const error_count = error_counter(args, params.error_count);
+  if (in.q.rows == 0 || in.batch_size == 0) return;
+
+  const DecodePlan decode = make_decode_plan(plan.params);
+  if (!params.is_scheduled) {
+    const StepTensors step{in.cache, in.block_table, in.seq_lens, in.cu_seqlens_q};
+    check_cuda(kernels::launch_schedule(schedule_params(step, in.q.rows, in.causal, in.window_left,
+                                                        plan, decode, workspace, error_count),
+                                        stream),
+               "launch of the schedule kernel");
+  }
+  DecodeParams p = decode_params(in, out, lse, decode, workspace, error_count);
+  const bool is_large = is_large_step(plan.params, in.cache);
+  p.evict_first = is_large ? 0 : 1;
+  p.use_bulk = takes_bulk_copies(in.cache, info) ? 1 : 0;
+  if (p.use_bulk != 0) {
+    const auto tokens = std::min<int64_t>(in.cache.page_size, kernels::kTileTokens);
+    encode_tensor_map(in.cache.v, static_cast<int>(tokens), p.v_map);
+  }
+  const kernels::DecodeLaunch launch =
+      choose_launch(plan.params, decode, in.cache.residual_rank,
+                    static_cast<bool>(in.cache.delta_s), is_large, info.shared_bytes);
+  check_cuda(kernels::launch_decode(launch, p, stream), "launch of the decode kernel");
+}
+
+}  // namespace mpfa::internal

@@ -1,0 +1,91 @@
+#include "cuda/decode_plan.h"
+
+#include <algorithm>
+
+#include "core/ceil_div.h"
+#include "cuda/device.h"
+#include "cuda/plan.h"
+#include "kernels/any/decode/schedule.h"
+
+namespace mpfa::internal {
+namespace {
+
+// Tokens of a part where parts have a fixed size: small enough that 8 sequences of 32K fill a GPU,
+// large enough that preparing Q and merging do not count for much.
+constexpr int64_t kFixedSplitSize = 2048;
+
+int64_t max_rows(const PlanParams& p) {
+  return p.max_seqlen_q > 0 ? std::min(p.max_seqlen_q, p.total_seqlen_q) : p.total_seqlen_q;
+}
+
+// Tiles of rows of all sequences, one KV head: each sequence may have one that is not full.
+int64_t max_row_tiles(const PlanParams& p, int64_t rows_per_tile) {
+  const int64_t group_size = p.num_q_heads / p.num_kv_heads;
+  const int64_t sequences = std::min(p.batch_size, p.total_seqlen_q);
+  const int64_t by_total = ceil_div(p.total_seqlen_q * group_size, rows_per_tile) + sequences;
+  const int64_t by_longest = sequences * ceil_div(max_rows(p) * group_size, rows_per_tile);
+  return std::min(by_total, by_longest);
+}
+
+void check_size_of(const PlanParams& p) {
+  constexpr int64_t kMost = int64_t{1} << 24;
+  MPFA_CHECK(p.batch_size <= kMost && p.total_seqlen_q <= kMost && p.num_q_heads <= kMost,
+             "batch_size = ", p.batch_size, ", total_seqlen_q = ", p.total_seqlen_q,
+             ", num_q_heads = ", p.num_q_heads, ": must be at most 2^24 each on a GPU");
+}
+
+}  // namespace
+
+DecodePlan make_decode_plan(const PlanParams& params) {
+  check_size_of(params);
+  const int64_t group_size = params.num_q_heads / params.num_kv_heads;
+  DecodePlan plan;
+  plan.row_tiles = max_rows(params) * group_size <= 8 ? 1 : 2;
+  plan.split_tiles = static_cast<int32_t>(params.kv_split_size / kernels::kTileTokens);
+  const int rows = 8 * plan.row_tiles;
+  const int64_t pairs = params.num_kv_heads * max_row_tiles(params, rows);
+  const int64_t parts =
+      params.kv_split_size == 0
+          ? 0
+          : pairs * std::max<int64_t>(1, ceil_div(params.max_seqlen_k, params.kv_split_size) + 1);
+  constexpr int64_t kMost = int64_t{1} << 28;
+  MPFA_CHECK(pairs <= kMost && parts <= kMost, "the plan has up to ", std::max(pairs, parts),
+             " pieces of work: must be at most 2^28; batch_size = ", params.batch_size,
+             ", total_seqlen_q = ", params.total_seqlen_q,
+             " and max_seqlen_k = ", params.max_seqlen_k,
+             " must be smaller, or kv_split_size = ", params.kv_split_size, " larger");
+  plan.layout = kernels::layout_workspace(device_info(params.device.device_id).sm_count, pairs,
+                                          parts, rows, static_cast<int>(params.head_dim));
+  return plan;
+}
+
+Plan cuda_plan(const PlanParams& params) {
+  Plan plan;
+  plan.params = params;
+  if (params.batch_invariant && params.kv_split_size == 0) {
+    plan.params.kv_split_size = kFixedSplitSize;
+  }
+  if (plan.params.kv_split_size > 0) {
+    plan.max_num_splits =
+        std::max<int64_t>(1, ceil_div(params.max_seqlen_k, plan.params.kv_split_size));
+  }
+  plan.workspace_bytes = make_decode_plan(plan.params).layout.total_bytes;
+  return plan;
+}
+
+kernels::DecodeLaunch choose_launch(const PlanParams& params, const DecodePlan& plan, int rank,
+                                    bool has_delta, bool is_large, int shared_bytes) {
+  kernels::DecodeLaunch launch;
+  launch.head_dim = static_cast<int>(params.head_dim);
+  launch.row_tiles = plan.row_tiles;
+  // Results depend on the number of warps in rounding: where they must not depend on the batch, it
+  // is fixed.
+  const bool is_fixed = plan.split_tiles > 0;
+  launch.warps = is_large && !is_fixed ? kernels::max_decode_warps(plan.row_tiles) : 8;
+  while (launch.warps > 1 && kernels::decode_shared_bytes(launch, rank, has_delta) > shared_bytes) {
+    --launch.warps;
+  }
+  return launch;
+}
+
+}  // namespace mpfa::internal

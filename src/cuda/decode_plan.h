@@ -1,0 +1,23 @@
+// How a plan's calls are launched: what the host decides, from the plan's maxima alone.
+#pragma once
+
+#include "kernels/any/decode/decode.h"
+#include "kernels/any/decode/params.h"
+#include "mpfa/attention.h"
+
+namespace mpfa::internal {
+
+struct DecodePlan {
+  int row_tiles = 1;        // of 8 query rows each
+  int32_t split_tiles = 0;  // > 0: parts of a fixed size
+  kernels::DecodeWorkspace layout = {};
+};
+
+// Errors: InvalidArgument where the plan's maxima are too large for the kernels.
+DecodePlan make_decode_plan(const PlanParams& params);
+
+// Warps and shared memory of a call.
+kernels::DecodeLaunch choose_launch(const PlanParams& params, const DecodePlan& plan, int rank,
+                                    bool has_delta, bool is_large, int shared_bytes);
+
+}  // namespace mpfa::internal

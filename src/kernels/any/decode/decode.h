@@ -1,0 +1,24 @@
+// Decode attention: one launch for all sequences of a batch.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "kernels/any/decode/params.h"
+
+namespace mpfa::kernels {
+
+// head_dim 64 or 128, row_tiles 1 or 2 (tiles of 8 query rows). `warps` at most
+// max_decode_warps(row_tiles); needs decode_shared_bytes() of shared memory.
+struct DecodeLaunch {
+  int head_dim = 128;
+  int row_tiles = 1;
+  int warps = 8;
+};
+
+constexpr int max_decode_warps(int row_tiles) { return row_tiles == 1 ? kMaxDecodeWarps : 8; }
+
+int decode_shared_bytes(const DecodeLaunch& launch, int rank, bool has_delta);
+cudaError_t launch_decode(const DecodeLaunch& launch, const DecodeParams& params,
+                          cudaStream_t stream);
+
+}  // namespace mpfa::kernels

@@ -1,0 +1,171 @@
+// States of warps and of CTAs become one (docs/spec.md, section 3): each is an output divided by
+// its sum of probabilities, in FP16, with the logarithm to base 2 of that sum.
+#pragma once
+
+#include "kernels/any/decode/values.cuh"
+
+namespace mpfa::kernels {
+
+// A state in memory: rows of FP16 outputs, then a weight for each row: log2 of the sum of
+// 2^exponent. -inf: no key.
+template <class Config>
+struct StateView {
+  std::byte* base;
+
+  __device__ __forceinline__ uint32_t* output(int row) const {
+    return reinterpret_cast<uint32_t*>(base + row * Config::kHeadDim * 2);
+  }
+  __device__ __forceinline__ float2* weight(int row) const {
+    return reinterpret_cast<float2*>(base + Config::kRows * Config::kHeadDim * 2) + row;
+  }
+};
+
+// Writes a warp's state.
+template <class Config>
+__device__ __forceinline__ void publish(const Output<Config>& output, SoftmaxState<Config>& softmax,
+                                        const StateView<Config>& state, int lane) {
+  softmax.finish();
+  const int g = lane / 4;
+  const int t = lane % 4;
+#pragma unroll
+  for (int n = 0; n < Config::kRowTiles; ++n) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const int row = 8 * n + 2 * t + i;
+      const float sum = softmax.sum[n][i];
+      const float inverse = softmax.offset[n][i] == kNoKey ? 0.0f : 1.0f / sum;
+      uint32_t packed[Config::kSteps];
+#pragma unroll
+      for (int j = 0; j < Config::kSteps; ++j) {
+        packed[j] = ptx::f16x2(output.sums[j][n][i] * inverse, output.sums[j][n][i + 2] * inverse);
+      }
+      auto* to = reinterpret_cast<uint4*>(state.output(row)) + g * Config::kSteps / 4;
+#pragma unroll
+      for (int j = 0; j < Config::kSteps; j += 4) {
+        to[j / 4] = make_uint4(packed[j], packed[j + 1], packed[j + 2], packed[j + 3]);
+      }
+      if (g == 0) *state.weight(row) = make_float2(softmax.offset[n][i], sum);
+    }
+  }
+}
+
+// What a row's states add up to, in one lane: dims [lane * kDims, +kDims).
+template <int kDims>
+struct MergedRow {
+  float output[kDims];  // divided by the sum
+  float offset;         // of the sum
+  float sum;
+};
+
+// Where states lie: number 0 at `first`, number i > 0 at others + i * stride.
+template <class Config>
+struct StateList {
+  std::byte* first;
+  std::byte* others;
+  int64_t stride;
+  int count;
+
+  __device__ __forceinline__ StateView<Config> operator[](int i) const {
+    return {i == 0 ? first : others + i * stride};
+  }
+};
+
+// Adds states up. The order of additions is that of the list, whoever adds them.
+template <class Config>
+__device__ __forceinline__ MergedRow<Config::kHeadDim / 32> merge_row(
+    const StateList<Config>& states, int row, int lane) {
+  constexpr int kDims = Config::kHeadDim / 32;
+  MergedRow<kDims> merged;
+  float lowest = kNoKey;
+  for (int i = lane; i < states.count; i += 32) {
+    lowest = fminf(lowest, states[i].weight(row)->x);
+  }
+#pragma unroll
+  for (int step = 16; step > 0; step /= 2) {
+    lowest = fminf(lowest, __shfl_xor_sync(~0u, lowest, step));
+  }
+  merged.offset = lowest;
+  merged.sum = 0.0f;
+#pragma unroll
+  for (float& x : merged.output) x = 0.0f;
+  for (int begin = 0; begin < states.count; begin += 32) {
+    float weight = 0.0f;  // of state begin + lane
+    if (begin + lane < states.count) {
+      const float2 own = *states[begin + lane].weight(row);
+      if (own.x != kNoKey) weight = own.y * ptx::exp2_approx(lowest - own.x);
+    }
+    const int here = min(32, states.count - begin);
+#pragma unroll 4
+    for (int i = 0; i < here; ++i) {
+      const float of_state = __shfl_sync(~0u, weight, i);
+      const StateView<Config> state = states[begin + i];
+      merged.sum += of_state;
+#pragma unroll
+      for (int j = 0; j < kDims; j += 2) {
+        const uint32_t pair = state.output(row)[(lane * kDims + j) / 2];
+        merged.output[j] = fmaf(of_state, ptx::low_f16(pair), merged.output[j]);
+        merged.output[j + 1] = fmaf(of_state, ptx::high_f16(pair), merged.output[j + 1]);
+      }
+    }
+  }
+  const float inverse = lowest == kNoKey ? 0.0f : 1.0f / merged.sum;
+#pragma unroll
+  for (float& x : merged.output) x *= inverse;
+  return merged;
+}
+
+// Writes a merged row as a partial state.
+template <class Config>
+__device__ __forceinline__ void store_partial(const MergedRow<Config::kHeadDim / 32>& merged,
+                                              const StateView<Config>& state, int row, int lane) {
+  constexpr int kDims = Config::kHeadDim / 32;
+#pragma unroll
+  for (int j = 0; j < kDims; j += 2) {
+    state.output(row)[(lane * kDims + j) / 2] = ptx::f16x2(merged.output[j], merged.output[j + 1]);
+  }
+  if (lane == 0) *state.weight(row) = make_float2(merged.offset, merged.sum);
+}
+
+// Writes a merged row as the result: output, LSE, with what sinks add to the denominator.
+template <class Config>
+__device__ __forceinline__ void store_result(const DecodeParams& p, const DecodeSegment& segment,
+                                             const MergedRow<Config::kHeadDim / 32>& merged,
+                                             const RowScalars& scalars, int row, int lane) {
+  constexpr int kDims = Config::kHeadDim / 32;
+  const QueryRow query = query_row(p, segment, row);
+  if (!query.is_valid) return;
+  const int64_t out_row = segment.q_begin + query.position;
+  const bool has_keys = merged.offset != kNoKey;
+  float factor = scale_of(p.v_scale, p.v_scale_strides, segment.stats_row, segment.kv_head);
+  constexpr float kLn2 = 0.6931471805599453f;
+  float lse = __uint_as_float(0xFF800000u);
+  if (has_keys) {
+    lse = (-merged.offset) * kLn2 + logf(merged.sum) + scalars.bias;
+    if (p.sinks != nullptr) {
+      const float sink = p.sinks[query.head * p.sinks_stride];
+      const float beyond = sink - lse;
+      const float more = log1pf(expf(-fabsf(beyond)));
+      const float with_sink = fmaxf(lse, sink) + more;
+      factor *= expf(lse - with_sink);
+      lse = with_sink;
+    }
+  }
+  uint16_t packed[kDims];
+#pragma unroll
+  for (int j = 0; j < kDims; j += 2) {
+    const float low = merged.output[j] * factor;
+    const float high = merged.output[j + 1] * factor;
+    const uint32_t pair = p.is_bf16 != 0 ? ptx::bf16x2(low, high) : ptx::f16x2(low, high);
+    packed[j] = static_cast<uint16_t>(pair);
+    packed[j + 1] = static_cast<uint16_t>(pair >> 16);
+  }
+  auto* out = reinterpret_cast<uint16_t*>(p.out) + out_row * p.out_row_stride +
+              query.head * p.out_head_stride + lane * kDims;
+#pragma unroll
+  for (int j = 0; j < kDims; ++j) out[j] = packed[j];
+  if (lane == 0 && p.lse != nullptr) {
+    p.lse[out_row * p.lse_row_stride + query.head * p.lse_head_stride] = lse;
+  }
+}
+
+}  // namespace mpfa::kernels

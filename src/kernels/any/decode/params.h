@@ -1,0 +1,155 @@
+// What the host hands to the decode kernels, and what the schedule kernel hands to the attention
+// kernel through the workspace.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace mpfa::kernels {
+
+inline constexpr int kTileTokens = 32;  // keys that a warp takes at a time
+inline constexpr int kMaxStages = 2;    // tiles of a warp in shared memory
+inline constexpr int kMaxDecodeWarps = 12;
+inline constexpr int kMaxRank = 16;  // of the residual
+inline constexpr int kRecordPages = 128;
+
+// A part of the keys of one pair: a tile of query rows of one sequence and KV head. The CTA that
+// has it owns all of its tiles [tile_begin, tile_begin + num_tiles).
+struct alignas(16) DecodeSegment {
+  int32_t sequence;
+  int32_t kv_head;
+  int32_t tile_begin;
+  int32_t num_tiles;
+  int32_t first_row;  // of the sequence's and head's rows: row r is query r / G, head r % G of it
+  int32_t first_position;  // first_row / G
+  int32_t first_head;      // first_row % G
+  int32_t q_begin;         // row of q where the sequence starts
+  int32_t seqlen_q;
+  int32_t seqlen_k;
+  int32_t stats_row;
+  int32_t part;  // of the pair's parts, in the order of keys
+  int32_t num_parts;
+  int32_t first_slot;   // of part 0's partial state, and of the pair's counter
+  int32_t other_slots;  // part p > 0 has slot other_slots + p
+  int32_t unused;
+};
+static_assert(sizeof(DecodeSegment) == 64);
+
+// What a CTA needs to start its first copies: one read of the workspace.
+struct alignas(16) DecodeRecord {
+  int32_t first_segment;  // in the list of segments
+  int32_t num_segments;
+  int32_t unused[2];
+  DecodeSegment segment;  // the first
+  // Pages of its first tiles; two each where a page has 16 tokens.
+  int32_t pages[kRecordPages];
+};
+static_assert(sizeof(DecodeRecord) == 592);
+
+// Where things lie in the workspace, in bytes.
+struct DecodeWorkspace {
+  int64_t segments = 0;
+  int64_t counters = 0;  // int32: arrived parts of a pair; zero between launches
+  int64_t partials = 0;
+  int64_t total_bytes = 0;
+  int32_t num_ctas = 0;
+  int32_t max_pairs = 0;
+  int32_t max_segments = 0;
+  int32_t num_slots = 0;
+};
+
+// Bytes of a row's partial state: FP16 output, then m and l.
+constexpr int partial_row_bytes(int head_dim) { return 2 * head_dim + 8; }
+
+struct ScheduleParams {
+  std::byte* workspace = nullptr;
+  DecodeWorkspace layout = {};
+  const int32_t* seq_lens = nullptr;      // [b]
+  const int32_t* cu_seqlens_q = nullptr;  // [b + 1], or null: one row each
+  const int32_t* block_table = nullptr;   // [b, max_pages]
+  const int32_t* stats_index = nullptr;   // [b], or null: row 0
+  int64_t seq_lens_stride = 1;
+  int64_t cu_seqlens_q_stride = 1;
+  int64_t block_table_stride = 0;
+  int64_t block_table_inner_stride = 1;
+  int64_t stats_index_stride = 1;
+  int32_t* error_count = nullptr;  // lengths, rows and statistics out of range; or null
+  int32_t batch_size = 0;
+  int32_t max_pages = 0;
+  int32_t page_size = 0;
+  int32_t num_kv_heads = 0;
+  int32_t num_stats = 1;
+  int32_t group_size = 0;
+  int32_t total_seqlen_q = 0;
+  int32_t max_seqlen_q = 0;
+  int32_t max_seqlen_k = 0;
+  int32_t window_left = -1;
+  int32_t causal = 1;
+  int32_t rows_per_tile = 8;
+  int32_t split_tiles = 0;  // > 0: parts of so many tiles each, whatever the batch
+};
+
+// A tensor of the cache: bytes from one page, head and token (or row) to the next.
+struct PagedStrides {
+  int64_t page = 0;
+  int64_t head = 0;
+  int64_t token = 0;
+};
+
+struct DecodeParams {
+  alignas(64) std::byte v_map[128] = {};  // CUtensorMap of v, where use_bulk
+  const std::byte* q = nullptr;           // [total_q, Hq, d] BF16 or FP16
+  std::byte* out = nullptr;               // likewise
+  float* lse = nullptr;                   // [total_q, Hq], or null
+  const float* sinks = nullptr;           // [Hq], or null
+  const std::byte* k_codes = nullptr;
+  const std::byte* k_scales = nullptr;
+  const std::byte* v = nullptr;
+  const std::byte* delta_s = nullptr;     // or null
+  const std::byte* k_residual = nullptr;  // or null
+  const std::byte* k_first = nullptr;     // or null
+  const float* k_mean = nullptr;          // [stats, Hkv, d]
+  const float* q_mean = nullptr;          // [stats, Hq, d], with delta_s
+  const float* residual_basis = nullptr;  // [stats, Hkv, r, d]
+  const float* residual_scale = nullptr;  // [stats, Hkv, r]
+  const float* k_scale = nullptr;         // [stats, Hkv], or null: 1
+  const float* v_scale = nullptr;         // likewise
+  const int32_t* block_table = nullptr;
+  std::byte* workspace = nullptr;
+  DecodeWorkspace layout = {};
+  PagedStrides k_codes_strides = {};
+  PagedStrides k_scales_strides = {};
+  PagedStrides v_strides = {};
+  PagedStrides delta_s_strides = {};  // of head: of a query head; of token: unused
+  PagedStrides k_residual_strides = {};
+  PagedStrides k_first_strides = {};  // of token: unused
+  // Elements from now on.
+  int64_t q_row_stride = 0, q_head_stride = 0;
+  int64_t out_row_stride = 0, out_head_stride = 0;
+  int64_t lse_row_stride = 0, lse_head_stride = 0;
+  int64_t sinks_stride = 1;
+  int64_t k_mean_strides[2] = {};  // of a row of statistics, of a head
+  int64_t q_mean_strides[2] = {};
+  int64_t residual_basis_strides[3] = {};
+  int64_t residual_scale_strides[3] = {};
+  int64_t k_scale_strides[2] = {};
+  int64_t v_scale_strides[2] = {};
+  int64_t block_table_stride = 0;
+  int64_t block_table_inner_stride = 1;
+  int32_t* error_count = nullptr;  // pages out of range; or null
+  float softmax_scale = 1.0f;
+  float softcap = 0.0f;
+  int32_t window_left = -1;
+  int32_t causal = 1;
+  int32_t q_rows = 0;
+  int32_t num_pages = 0;
+  int32_t page_shift = 0;  // a page has 1 << page_shift tokens
+  int32_t group_size = 0;
+  uint32_t group_inverse = 0;  // 2^32 / group_size, rounded up; 0 for 1
+  int32_t residual_rank = 0;
+  int32_t is_bf16 = 1;      // q and out; else FP16
+  int32_t use_bulk = 0;     // copies by the copy engine (sm_90 on), pages being contiguous
+  int32_t evict_first = 0;  // the cache is read once and does not stay in L2
+};
+
+}  // namespace mpfa::kernels

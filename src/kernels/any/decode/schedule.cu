@@ -1,0 +1,403 @@
+// Cuts the keys of all pairs into parts for a fixed number of CTAs (docs/perf/decode-h200.md says
+// why so). Every CTA finds its own parts from the lengths, so the kernel is one short pass,
+// whatever the batch. Nothing is decided on the host: it may be captured in a CUDA graph and
+// follows the lengths that it then finds.
+#include "kernels/any/decode/schedule.h"
+
+namespace mpfa::kernels {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int kWarps = kThreads / 32;
+// What a part costs beside its tiles, in tiles: preparing Q, merging the warps' states.
+constexpr int kPartCost = 12;
+
+struct Sequence {
+  int32_t q_begin = 0;
+  int32_t seqlen_q = 0;
+  int32_t seqlen_k = 0;
+  int32_t tile_begin = 0;
+  int32_t num_tiles = 0;
+  int32_t row_tiles = 0;
+  bool is_wrong = false;  // a length or a row was out of range and has been clamped
+};
+
+__device__ int32_t clamp(int32_t x, int32_t low, int32_t high) { return min(max(x, low), high); }
+__device__ int32_t ceil_div(int32_t x, int32_t y) { return (x + y - 1) / y; }
+
+__device__ Sequence read_sequence(const ScheduleParams& p, int b) {
+  Sequence s;
+  const int32_t length = p.seq_lens[b * p.seq_lens_stride];
+  const int64_t room = min(int64_t{p.max_pages} * p.page_size, int64_t{p.max_seqlen_k});
+  s.seqlen_k = clamp(length, 0, static_cast<int32_t>(room));
+  s.is_wrong = s.seqlen_k != length;
+  if (p.cu_seqlens_q == nullptr) {
+    s.q_begin = b;
+    s.seqlen_q = 1;
+  } else {
+    const int32_t begin = p.cu_seqlens_q[b * p.cu_seqlens_q_stride];
+    const int32_t end = p.cu_seqlens_q[(b + 1) * p.cu_seqlens_q_stride];
+    s.q_begin = clamp(begin, 0, p.total_seqlen_q);
+    const int32_t last = min(p.total_seqlen_q - s.q_begin, p.max_seqlen_q) + s.q_begin;
+    s.seqlen_q = clamp(end, s.q_begin, last) - s.q_begin;
+    s.is_wrong = s.is_wrong || begin != s.q_begin || end != s.q_begin + s.seqlen_q;
+  }
+  s.row_tiles = ceil_div(s.seqlen_q * p.group_size, p.rows_per_tile);
+  // Keys that some row sees (docs/spec.md, section 3).
+  const int32_t diagonal = s.seqlen_k - s.seqlen_q;  // of query 0
+  const bool is_cut = p.window_left >= 0 && p.window_left < diagonal;
+  const int32_t begin = is_cut ? diagonal - p.window_left : 0;
+  if (s.seqlen_q > 0 && begin < s.seqlen_k) {
+    s.tile_begin = begin / kTileTokens;
+    s.num_tiles = ceil_div(s.seqlen_k, kTileTokens) - s.tile_begin;
+  }
+  return s;
+}
+
+// How the work is cut.
+struct Cut {
+  // > 0: every pair is cut into equal parts of at most so many tiles, and CTAs take equal numbers
+  // of parts. 0: CTAs take equal ranges of tiles, kPartCost added to each pair, that cross pairs.
+  int32_t part_tiles = 0;
+  int64_t total = 0;  // of measure() over all sequences
+};
+
+__device__ int32_t parts_of_pair(const Sequence& s, int32_t part_tiles) {
+  return max(1, ceil_div(s.num_tiles, part_tiles));
+}
+
+__device__ int64_t measure_of_pair(const Sequence& s, int32_t part_tiles) {
+  return part_tiles > 0 ? parts_of_pair(s, part_tiles) : s.num_tiles + kPartCost;
+}
+
+// A place in the list of all pairs, in order of sequences: the sequence that has it, and what lies
+// before that.
+struct Found {
+  int32_t sequence;
+  int32_t pairs_before;
+  int64_t measure_before;
+};
+
+struct Shared {
+  int64_t measures[kWarps];
+  int32_t pairs[kWarps];
+  Found found[2];
+};
+
+class Scheduler {
+ public:
+  __device__ Scheduler(const ScheduleParams& params, Shared& shared)
+      : p_(params), shared_(shared), record_(record_of(params)) {
+    if (static_cast<int>(threadIdx.x) < p_.batch_size) own_ = read_sequence(p_, threadIdx.x);
+  }
+
+  __device__ void run() {
+    clear_counters();
+    choose_cut();
+    const int64_t ctas = p_.layout.num_ctas;
+    const int64_t begin = blockIdx.x * cut_.total / ctas;
+    const int64_t end = (blockIdx.x + 1) * cut_.total / ctas;
+    if (begin == end) {
+      if (threadIdx.x == 0) record_.num_segments = 0;
+      if (blockIdx.x == 0) count_errors();
+      return;
+    }
+    find(begin, end - 1);
+    if (cut_.part_tiles > 0) {
+      take_parts(begin, end);
+    } else {
+      take_range(begin, end);
+    }
+    __syncthreads();
+    write_pages();
+    if (blockIdx.x == 0) count_errors();
+  }
+
+ private:
+  __device__ static DecodeRecord& record_of(const ScheduleParams& p) {
+    return reinterpret_cast<DecodeRecord*>(p.workspace)[blockIdx.x];
+  }
+
+  __device__ Sequence sequence(int b) const {
+    return b == static_cast<int>(threadIdx.x) ? own_ : read_sequence(p_, b);
+  }
+
+  __device__ void clear_counters() {
+    auto* counters = reinterpret_cast<int32_t*>(p_.workspace + p_.layout.counters);
+    const int stride = static_cast<int>(gridDim.x) * kThreads;
+    for (int i = static_cast<int>(blockIdx.x) * kThreads + static_cast<int>(threadIdx.x);
+         i < p_.layout.num_slots; i += stride) {
+      counters[i] = 0;
+    }
+  }
+
+  __device__ int64_t pairs_of(const Sequence& s) const {
+    return int64_t{p_.num_kv_heads} * s.row_tiles;
+  }
+
+  __device__ int64_t total_measure(int32_t part_tiles) {
+    int64_t sum = 0;
+    for (int b = threadIdx.x; b < p_.batch_size; b += kThreads) {
+      const Sequence s = sequence(b);
+      sum += pairs_of(s) * measure_of_pair(s, part_tiles);
+    }
+    for (int step = 16; step > 0; step /= 2) sum += __shfl_xor_sync(~0u, sum, step);
+    __syncthreads();
+    if (threadIdx.x % 32 == 0) shared_.measures[threadIdx.x / 32] = sum;
+    __syncthreads();
+    sum = 0;
+    for (const int64_t part : shared_.measures) sum += part;
+    return sum;
+  }
+
+  // Few pairs: each gets CTAs of its own, and the largest part is as small as can be. Many: ranges.
+  __device__ void choose_cut() {
+    cut_.part_tiles = p_.split_tiles;
+    constexpr int32_t kWhole = INT32_MAX / 2;
+    const int64_t pairs = total_measure(kWhole);
+    // Rows of q that several sequences claim: there may be no room for their work.
+    if (pairs > p_.layout.max_pairs) {
+      if (blockIdx.x == 0 && threadIdx.x == 0 && p_.error_count != nullptr) {
+        atomicAdd(p_.error_count, 1);
+      }
+      return;
+    }
+    if (p_.split_tiles == 0 && pairs <= p_.layout.num_ctas) {
+      int32_t low = 1;  // the answer lies in [low, high]
+      int32_t high = max(1, ceil_div(p_.max_seqlen_k, kTileTokens));
+      while (low < high) {
+        const int32_t middle = low + (high - low) / 2;
+        if (total_measure(middle) <= p_.layout.num_ctas) {
+          high = middle;
+        } else {
+          low = middle + 1;
+        }
+      }
+      cut_.part_tiles = low;
+    }
+    cut_.total = total_measure(cut_.part_tiles);
+  }
+
+  // Finds the sequences that have the places `first` and `last`.
+  __device__ void find(int64_t first, int64_t last) {
+    Found before = {0, 0, 0};
+    for (; before.sequence < p_.batch_size; before.sequence += kThreads) {
+      const int b = before.sequence + static_cast<int>(threadIdx.x);
+      Sequence s;
+      if (b < p_.batch_size) s = sequence(b);
+      const auto own_pairs = static_cast<int32_t>(pairs_of(s));
+      const int64_t own = own_pairs * measure_of_pair(s, cut_.part_tiles);
+      int64_t measure = own;  // of this warp's sequences up to this one
+      int32_t pairs = own_pairs;
+      const int lane = static_cast<int>(threadIdx.x % 32);
+      const int warp = static_cast<int>(threadIdx.x / 32);
+      for (int step = 1; step < 32; step *= 2) {
+        const int64_t other_measure = __shfl_up_sync(~0u, measure, step);
+        const int32_t other_pairs = __shfl_up_sync(~0u, pairs, step);
+        if (lane >= step) {
+          measure += other_measure;
+          pairs += other_pairs;
+        }
+      }
+      __syncthreads();
+      if (lane == 31) {
+        shared_.measures[warp] = measure;
+        shared_.pairs[warp] = pairs;
+      }
+      __syncthreads();
+      int64_t start = before.measure_before + measure - own;
+      int32_t pairs_start = before.pairs_before + pairs - own_pairs;
+      for (int w = 0; w < kWarps; ++w) {
+        if (w < warp) {
+          start += shared_.measures[w];
+          pairs_start += shared_.pairs[w];
+        }
+        before.measure_before += shared_.measures[w];
+        before.pairs_before += shared_.pairs[w];
+      }
+      if (start <= first && first < start + own) shared_.found[0] = {b, pairs_start, start};
+      if (start <= last && last < start + own) shared_.found[1] = {b, pairs_start, start};
+    }
+    __syncthreads();
+  }
+
+  __device__ DecodeSegment segment(int32_t b, const Sequence& s, int32_t pair) const {
+    DecodeSegment segment = {};
+    segment.sequence = b;
+    segment.kv_head = pair / s.row_tiles;
+    segment.first_row = pair % s.row_tiles * p_.rows_per_tile;
+    segment.first_position = segment.first_row / p_.group_size;
+    segment.first_head = segment.first_row % p_.group_size;
+    segment.q_begin = s.q_begin;
+    segment.seqlen_q = s.seqlen_q;
+    segment.seqlen_k = s.seqlen_k;
+    if (p_.stats_index != nullptr) {
+      segment.stats_row = clamp(p_.stats_index[b * p_.stats_index_stride], 0, p_.num_stats - 1);
+    }
+    return segment;
+  }
+
+  // Tile number `at` of the pair's own, counted from tile_begin.
+  __device__ static void set_tiles(DecodeSegment& segment, const Sequence& s, int32_t begin,
+                                   int32_t end) {
+    segment.tile_begin = s.tile_begin + begin;
+    segment.num_tiles = end - begin;
+  }
+
+  __device__ void put(int32_t first, int32_t index, const DecodeSegment& segment) {
+    auto* segments = reinterpret_cast<DecodeSegment*>(p_.workspace + p_.layout.segments);
+    segments[first + index] = segment;
+    if (index == 0) record_.segment = segment;
+  }
+
+  // Parts [begin, end) of all: a thread each.
+  __device__ void take_parts(int64_t begin, int64_t end) {
+    const auto count = static_cast<int32_t>(end - begin);
+    if (threadIdx.x == 0) {
+      record_.first_segment = static_cast<int32_t>(begin);
+      record_.num_segments = count;
+    }
+    for (int32_t i = threadIdx.x; i < count; i += kThreads) {
+      const int64_t place = begin + i;
+      Found at = shared_.found[0];
+      Sequence s = read_sequence(p_, at.sequence);
+      for (;;) {
+        const int64_t size = pairs_of(s) * parts_of_pair(s, cut_.part_tiles);
+        if (place < at.measure_before + size) break;
+        at.measure_before += size;
+        s = read_sequence(p_, ++at.sequence);
+      }
+      const int32_t parts = parts_of_pair(s, cut_.part_tiles);
+      const auto within = static_cast<int32_t>(place - at.measure_before);
+      DecodeSegment taken = segment(at.sequence, s, within / parts);
+      taken.part = within % parts;
+      taken.num_parts = parts;
+      taken.first_slot = static_cast<int32_t>(place) - taken.part;
+      taken.other_slots = taken.first_slot;
+      const int64_t tiles = s.num_tiles;
+      set_tiles(taken, s, static_cast<int32_t>(taken.part * tiles / parts),
+                static_cast<int32_t>((taken.part + 1) * tiles / parts));
+      put(static_cast<int32_t>(begin), i, taken);
+    }
+  }
+
+  // The CTA whose range has a place.
+  __device__ int32_t cta_at(int64_t place) const {
+    return static_cast<int32_t>(((place + 1) * p_.layout.num_ctas - 1) / cut_.total);
+  }
+
+  // The pairs of the range [begin, end), one after the other. The CTAs that a pair's places belong
+  // to have its parts; a part at its begin or end that is smaller than what it costs is left to the
+  // neighbour.
+  __device__ void take_range(int64_t begin, int64_t end) {
+    if (threadIdx.x != 0) return;
+    const auto cta = static_cast<int32_t>(blockIdx.x);
+    Found at = shared_.found[0];
+    const int64_t first_pair_size = read_sequence(p_, at.sequence).num_tiles + kPartCost;
+    // Each pair has one segment in each CTA that takes part, so these places differ.
+    const int64_t first =
+        at.pairs_before + (begin - at.measure_before) / first_pair_size + blockIdx.x;
+    int32_t count = 0;
+    for (; at.sequence < p_.batch_size && at.measure_before < end; ++at.sequence) {
+      const Sequence s = read_sequence(p_, at.sequence);
+      const int64_t size = s.num_tiles + kPartCost;
+      int64_t pair = begin > at.measure_before ? (begin - at.measure_before) / size : 0;
+      for (; pair < pairs_of(s) && at.measure_before + pair * size < end; ++pair) {
+        const int64_t pair_begin = at.measure_before + pair * size;
+        int32_t first_cta = cta_at(pair_begin);
+        int32_t last_cta = cta_at(pair_begin + size - 1);
+        if (first_cta < last_cta && first_tile(first_cta + 1, pair_begin, s) < kPartCost) {
+          ++first_cta;
+        }
+        if (first_cta < last_cta && s.num_tiles - first_tile(last_cta, pair_begin, s) < kPartCost) {
+          --last_cta;
+        }
+        if (cta < first_cta || cta > last_cta) continue;
+        DecodeSegment taken = segment(at.sequence, s, static_cast<int32_t>(pair));
+        taken.part = cta - first_cta;
+        taken.num_parts = last_cta - first_cta + 1;
+        taken.first_slot = p_.layout.num_ctas + first_cta;
+        taken.other_slots = first_cta;
+        const int32_t begin_tile = cta == first_cta ? 0 : first_tile(cta, pair_begin, s);
+        const int32_t end_tile = cta == last_cta ? s.num_tiles : first_tile(cta + 1, pair_begin, s);
+        set_tiles(taken, s, begin_tile, end_tile);
+        put(static_cast<int32_t>(first), count++, taken);
+      }
+      at.measure_before += pairs_of(s) * size;
+    }
+    record_.first_segment = static_cast<int32_t>(first);
+    record_.num_segments = count;
+  }
+
+  // Where the range of `cta`, which begins inside a pair, begins among its tiles.
+  __device__ int32_t first_tile(int32_t cta, int64_t pair_begin, const Sequence& s) const {
+    const int64_t place = cta * cut_.total / p_.layout.num_ctas - pair_begin - kPartCost;
+    return static_cast<int32_t>(min(max(place, int64_t{0}), int64_t{s.num_tiles}));
+  }
+
+  // Pages of the first tiles of the first segment.
+  __device__ void write_pages() {
+    if (record_.num_segments == 0) return;
+    const DecodeSegment& segment = record_.segment;
+    const int per_tile = p_.page_size < kTileTokens ? kTileTokens / p_.page_size : 1;
+    for (int i = threadIdx.x; i < kRecordPages; i += kThreads) {
+      const int tile = i / per_tile;
+      if (tile >= segment.num_tiles) continue;
+      const int token = (segment.tile_begin + tile) * kTileTokens + i % per_tile * p_.page_size;
+      const int column = min(token, segment.seqlen_k - 1) / p_.page_size;
+      record_.pages[i] = p_.block_table[segment.sequence * p_.block_table_stride +
+                                        column * p_.block_table_inner_stride];
+    }
+  }
+
+  __device__ void count_errors() {
+    if (p_.error_count == nullptr) return;
+    for (int b = threadIdx.x; b < p_.batch_size; b += kThreads) {
+      bool is_wrong = sequence(b).is_wrong;
+      if (p_.stats_index != nullptr) {
+        const int32_t row = p_.stats_index[b * p_.stats_index_stride];
+        is_wrong = is_wrong || row < 0 || row >= p_.num_stats;
+      }
+      if (is_wrong) atomicAdd(p_.error_count, 1);
+    }
+  }
+
+  const ScheduleParams& p_;
+  Shared& shared_;
+  DecodeRecord& record_;
+  Sequence own_;
+  Cut cut_;
+};
+
+__global__ void __launch_bounds__(kThreads)
+    schedule_kernel(const __grid_constant__ ScheduleParams p) {
+  __shared__ Shared shared;
+  Scheduler(p, shared).run();
+}
+
+}  // namespace
+
+cudaError_t launch_schedule(const ScheduleParams& params, cudaStream_t stream) {
+  schedule_kernel<<<params.layout.num_ctas, kThreads, 0, stream>>>(params);
+  return cudaGetLastError();
+}
+
+DecodeWorkspace layout_workspace(int num_ctas, int64_t max_pairs, int64_t max_parts,
+                                 int rows_per_tile, int head_dim) {
+  const auto align = [](int64_t x) { return (x + 255) / 256 * 256; };
+  DecodeWorkspace layout;
+  layout.num_ctas = num_ctas;
+  layout.max_pairs = static_cast<int32_t>(max_pairs);
+  const int64_t ranges = max_pairs + num_ctas;
+  layout.max_segments = static_cast<int32_t>(max_parts > ranges ? max_parts : ranges);
+  layout.num_slots = static_cast<int32_t>(max_parts > 2 * num_ctas ? max_parts : 2 * num_ctas);
+  layout.segments = align(int64_t{num_ctas} * static_cast<int64_t>(sizeof(DecodeRecord)));
+  layout.counters =
+      align(layout.segments + layout.max_segments * static_cast<int64_t>(sizeof(DecodeSegment)));
+  layout.partials = align(layout.counters + int64_t{layout.num_slots} * 4);
+  layout.total_bytes = align(layout.partials + int64_t{layout.num_slots} * rows_per_tile *
+                                                   partial_row_bytes(head_dim));
+  return layout;
+}
+
+}  // namespace mpfa::kernels

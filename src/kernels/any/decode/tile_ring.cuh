@@ -1,0 +1,345 @@
+// A warp's tiles of keys on their way from global to shared memory. Of each of its CTA's segments a
+// warp takes every W-th tile; two of them are under way. No warp waits for another here, and the
+// order of a warp's tiles depends on nothing but the segment.
+#pragma once
+
+#include "kernels/any/decode/config.h"
+#include "kernels/ptx/barrier.cuh"
+#include "kernels/ptx/copy.cuh"
+
+namespace mpfa::kernels {
+
+// Byte `at` of a row of V in shared memory: the 16-byte pieces of rows are exchanged as a tensor
+// map's 128-byte (64-byte) swizzle does, so that reads down a column of rows meet different banks.
+template <int kRowBytes>
+__device__ __forceinline__ int swizzled(int row, int at) {
+  constexpr int kRowsPerLine = 128 / kRowBytes;
+  constexpr int kPieces = kRowBytes / 16;
+  return row * kRowBytes + (at ^ (row / kRowsPerLine % kPieces * 16));
+}
+
+// Shared memory of a tile.
+struct TileSlot {
+  uint32_t values;
+  uint32_t keys;     // codes, and behind them what SharedMemoryPlan says
+  uint32_t barrier;  // K is there; + 8: V is there
+};
+
+template <class Config>
+class TileRing {
+ public:
+  __device__ TileRing(const DecodeParams& params, const SharedMemoryPlan& plan, uint32_t shared,
+                      const DecodeRecord& record, int warp, int num_warps, int lane)
+      : p_(params),
+        plan_(plan),
+        shared_(shared),
+        first_segment_(record.first_segment),
+        num_segments_(record.num_segments),
+        warp_(warp),
+        num_warps_(num_warps),
+        lane_(lane) {
+    if (lane < kMaxStages) {
+      const uint32_t arrivals = params.use_bulk != 0 ? 1 : 32;
+      const TileSlot slot = slot_of(lane);
+      ptx::barrier_init(slot.barrier, arrivals);
+      ptx::barrier_init(slot.barrier + 8, arrivals);
+#if __CUDA_ARCH__ >= 900
+      ptx::fence_barrier_init();
+#endif
+    }
+    __syncwarp();
+    take_first(record);
+  }
+
+  // Starts the copies of the first tiles, whose pages the record tells.
+  __device__ __forceinline__ void start_first() {
+#pragma unroll 1
+    for (int i = 0; i < kMaxStages && taken_ < batch_.count; ++i) start_tile();
+  }
+
+  // Starts copies until all slots are in use or this warp has no more tiles.
+  __device__ __forceinline__ void fill() {
+#pragma unroll 1
+    while (started_ - used_ < kMaxStages) {
+      if (!has_next_) {
+        next_ = make_batch(batch_);
+        has_next_ = true;
+      }
+      if (taken_ == batch_.count) {
+        if (next_.count == 0) return;
+        batch_ = next_;
+        has_next_ = false;
+        begin_batch();
+      }
+      start_tile();
+    }
+  }
+
+  __device__ __forceinline__ TileSlot slot_in_use() const {
+    return slot_of(static_cast<int>(used_ % kMaxStages));
+  }
+  __device__ __forceinline__ void wait_keys(const TileSlot& slot) const {
+    ptx::barrier_wait(slot.barrier, used_ / kMaxStages & 1);
+  }
+  __device__ __forceinline__ void wait_values(const TileSlot& slot) const {
+    ptx::barrier_wait(slot.barrier + 8, used_ / kMaxStages & 1);
+  }
+  // The slot in use is free again.
+  __device__ __forceinline__ void release() {
+    __syncwarp();
+    ++used_;
+  }
+
+ private:
+  static constexpr int kValueBytes = kTileTokens * Config::kHeadDim;
+  static constexpr int kTileShift = 5;
+  static_assert(1 << kTileShift == kTileTokens);
+
+  // Consecutive tiles of this warp in one segment. Lane i has the page of tile i; where a page is
+  // half a tile, lanes 2 i and 2 i + 1.
+  struct Batch {
+    int segment = 0;
+    int tile = 0;  // of the sequence
+    int end = 0;   // of the segment's tiles
+    int kv_head = 0;
+    int count = 0;
+    int page = 0;
+  };
+
+  __device__ __forceinline__ TileSlot slot_of(int stage) const {
+    const int slot = warp_ * kMaxStages + stage;
+    return {shared_ + slot * kValueBytes, shared_ + plan_.tiles + slot * plan_.tile_bytes,
+            shared_ + plan_.barriers + slot * kSlotBarrierBytes};
+  }
+
+  __device__ __forceinline__ int halves() const { return p_.page_shift < kTileShift ? 1 : 0; }
+
+  __device__ __forceinline__ const DecodeSegment* segment(int index) const {
+    return reinterpret_cast<const DecodeSegment*>(p_.workspace + p_.layout.segments) +
+           first_segment_ + index;
+  }
+
+  __device__ __forceinline__ int checked_page(int page) const {
+    if (static_cast<uint32_t>(page) < static_cast<uint32_t>(p_.num_pages)) return page;
+    if (p_.error_count != nullptr) atomicAdd(p_.error_count, 1);
+    return 0;
+  }
+
+  __device__ __forceinline__ void take_first(const DecodeRecord& record) {
+    const int ordinal = lane_ >> halves();
+    const int entry = ((warp_ + ordinal * num_warps_) << halves()) + (lane_ & halves());
+    const int page = entry < kRecordPages ? record.pages[entry] : 0;
+    const DecodeSegment& segment = record.segment;
+    batch_.tile = segment.tile_begin + warp_;
+    batch_.end = segment.tile_begin + segment.num_tiles;
+    batch_.kv_head = segment.kv_head;
+    // Of the entries, whole rounds of all warps.
+    const int known = min(32 >> halves(), (kRecordPages >> halves()) / num_warps_);
+    batch_.count = num_segments_ == 0 ? 0 : min(tiles_left(batch_), known);
+    if (ordinal < batch_.count) batch_.page = checked_page(page);
+    begin_batch();
+  }
+
+  __device__ __forceinline__ int tiles_left(const Batch& batch) const {
+    return batch.tile < batch.end ? (batch.end - batch.tile - 1) / num_warps_ + 1 : 0;
+  }
+
+  // What comes after a batch: in its segment, or in a later one.
+  __device__ __forceinline__ Batch make_batch(const Batch& before) const {
+    Batch batch;
+    batch.segment = before.segment;
+    if (batch.segment >= num_segments_) return batch;
+    int tile = before.tile + before.count * num_warps_;
+    int4 head = __ldg(reinterpret_cast<const int4*>(segment(batch.segment)));
+#pragma unroll 1
+    while (tile >= head.z + head.w) {
+      if (++batch.segment >= num_segments_) return batch;
+      head = __ldg(reinterpret_cast<const int4*>(segment(batch.segment)));
+      tile = head.z + warp_;
+    }
+    batch.tile = tile;
+    batch.end = head.z + head.w;
+    batch.kv_head = head.y;
+    batch.count = min(tiles_left(batch), 32 >> halves());
+    const int ordinal = lane_ >> halves();
+    if (ordinal >= batch.count) return batch;
+    const int token =
+        ((tile + ordinal * num_warps_) << kTileShift) + ((lane_ & halves()) << p_.page_shift);
+    const int column = min(token, __ldg(&segment(batch.segment)->seqlen_k) - 1) >> p_.page_shift;
+    batch.page = checked_page(
+        p_.block_table[head.x * p_.block_table_stride + column * p_.block_table_inner_stride]);
+    return batch;
+  }
+
+  __device__ __forceinline__ static int64_t offset(const PagedStrides& strides, int page, int head,
+                                                   int token) {
+    return page * strides.page + head * strides.head + token * strides.token;
+  }
+
+  // Token of its page with which tile number `ordinal` of the batch begins.
+  __device__ __forceinline__ int token_in_page(int ordinal) const {
+    return ((batch_.tile + ordinal * num_warps_) << kTileShift) & ((1 << p_.page_shift) - 1);
+  }
+
+  // Every lane finds where its tile's bytes lie.
+  __device__ __forceinline__ void begin_batch() {
+    taken_ = 0;
+    const int token = token_in_page(lane_ >> halves());
+    codes_ = offset(p_.k_codes_strides, batch_.page, batch_.kv_head, token);
+    scales_ = offset(p_.k_scales_strides, batch_.page, batch_.kv_head, token);
+    residual_ = offset(p_.k_residual_strides, batch_.page, batch_.kv_head, token);
+  }
+
+  __device__ __forceinline__ void start_tile() {
+    const TileSlot slot = slot_of(static_cast<int>(started_ % kMaxStages));
+#if __CUDA_ARCH__ >= 900
+    if (p_.use_bulk != 0) {
+      bulk_copies(slot);
+    } else {
+      lane_copies(slot);
+    }
+#else
+    lane_copies(slot);
+#endif
+    ++started_;
+    ++taken_;
+  }
+
+  // The query heads whose delta_s a tile of rows needs, in the order of its rows.
+  __device__ __forceinline__ int delta_heads() const { return min(p_.group_size, Config::kRows); }
+  __device__ __forceinline__ int delta_head(int i) const {
+    const int first = __ldg(&segment(batch_.segment)->first_head);
+    return batch_.kv_head * p_.group_size + (first + i) % p_.group_size;
+  }
+
+#if __CUDA_ARCH__ >= 900
+  __device__ __forceinline__ void bulk_copies(const TileSlot& slot) const {
+    const int rank = p_.residual_rank;
+    const int rows = kTileTokens >> halves();
+    const bool has_delta = p_.delta_s != nullptr;
+    const uint64_t policy =
+        p_.evict_first != 0 ? ptx::evict_first_policy() : ptx::evict_normal_policy();
+#pragma unroll 1
+    for (int half = 0; half <= halves(); ++half) {
+      const int from = (taken_ << halves()) + half;
+      const int64_t codes = __shfl_sync(~0u, codes_, from);
+      const int64_t scales = __shfl_sync(~0u, scales_, from);
+      const int64_t residual = __shfl_sync(~0u, residual_, from);
+      const int page = __shfl_sync(~0u, batch_.page, from);
+      const int at = half * rows;
+      if (ptx::elect_one()) {
+        if (half == 0) {
+          uint32_t key_bytes = kTileTokens * (Config::kCodesRow + Config::kScalesRow + rank);
+          if (has_delta) key_bytes += delta_heads() * kTileTokens * 2;
+          ptx::barrier_expect(slot.barrier, key_bytes);
+          ptx::barrier_expect(slot.barrier + 8, kValueBytes);
+        }
+        ptx::bulk_copy(slot.keys + at * Config::kCodesRow, p_.k_codes + codes,
+                       rows * Config::kCodesRow, slot.barrier, policy);
+        ptx::bulk_copy(slot.keys + plan_.scales + at * Config::kScalesRow, p_.k_scales + scales,
+                       rows * Config::kScalesRow, slot.barrier, policy);
+        if (rank > 0) {
+          ptx::bulk_copy(slot.keys + plan_.residual + at * rank, p_.k_residual + residual,
+                         rows * rank, slot.barrier, policy);
+        }
+        ptx::tensor_copy(slot.values + at * Config::kHeadDim, p_.v_map, 0, token_in_page(taken_),
+                         batch_.kv_head, page, slot.barrier + 8, policy);
+        if (has_delta) bulk_copies_of_delta(slot, page, at, rows, policy);
+      }
+      __syncwarp();
+    }
+  }
+
+  __device__ __forceinline__ void bulk_copies_of_delta(const TileSlot& slot, int page, int at,
+                                                       int rows, uint64_t policy) const {
+#pragma unroll 1
+    for (int i = 0; i < delta_heads(); ++i) {
+      ptx::bulk_copy(slot.keys + plan_.delta + (i * kTileTokens + at) * 2,
+                     p_.delta_s + offset(p_.delta_s_strides, page, delta_head(i), 0) +
+                         token_in_page(taken_) * 2,
+                     rows * 2, slot.barrier, policy);
+    }
+  }
+#endif
+
+  // Where row `row` of a tile lies.
+  struct Place {
+    int page;
+    int token;
+  };
+  __device__ __forceinline__ Place place_of(int row) const {
+    const int half = halves() != 0 ? row >> p_.page_shift : 0;
+    const int page = __shfl_sync(~0u, batch_.page, (taken_ << halves()) + half);
+    return {page, token_in_page(taken_) + row - (half << p_.page_shift)};
+  }
+
+  // A tensor's rows of a tile, kPiece bytes a copy, by all lanes.
+  template <int kPiece, class To>
+  __device__ __forceinline__ void copy_rows(const std::byte* base, const PagedStrides& strides,
+                                            int row_bytes, To to) const {
+    const int pieces = row_bytes / kPiece;  // 1 or more, so that all lanes do the same rounds
+#pragma unroll 1
+    for (int i = lane_; i < kTileTokens * pieces; i += 32) {
+      const int row = i / pieces;
+      const int at = i % pieces * kPiece;
+      const Place place = place_of(row);
+      ptx::copy_async<kPiece>(to(row, at),
+                              base + offset(strides, place.page, batch_.kv_head, place.token) + at);
+    }
+  }
+
+  __device__ __forceinline__ void lane_copies(const TileSlot& slot) const {
+    const int rank = p_.residual_rank;
+    copy_rows<16>(p_.k_codes, p_.k_codes_strides, Config::kCodesRow,
+                  [&](int row, int at) { return slot.keys + row * Config::kCodesRow + at; });
+    copy_rows<4>(p_.k_scales, p_.k_scales_strides, Config::kScalesRow, [&](int row, int at) {
+      return slot.keys + plan_.scales + row * Config::kScalesRow + at;
+    });
+    if (rank > 0) {
+      copy_rows<4>(p_.k_residual, p_.k_residual_strides, rank,
+                   [&](int row, int at) { return slot.keys + plan_.residual + row * rank + at; });
+    }
+    copy_rows<16>(p_.v, p_.v_strides, Config::kHeadDim, [&](int row, int at) {
+      return slot.values + swizzled<Config::kHeadDim>(row, at);
+    });
+    if (p_.delta_s != nullptr) lane_copies_of_delta(slot);
+    ptx::copies_arrive(slot.barrier);
+    ptx::copies_arrive(slot.barrier + 8);
+  }
+
+  // Two tokens of a head a copy.
+  __device__ __forceinline__ void lane_copies_of_delta(const TileSlot& slot) const {
+    constexpr int kPairs = kTileTokens / 2;
+    const int total = delta_heads() * kPairs;
+#pragma unroll 1
+    for (int first = 0; first < total; first += 32) {
+      const int i = min(first + lane_, total - 1);
+      const Place place = place_of(i % kPairs * 2);
+      ptx::copy_async<4>(slot.keys + plan_.delta + i * 4,
+                         p_.delta_s +
+                             offset(p_.delta_s_strides, place.page, delta_head(i / kPairs), 0) +
+                             place.token * 2);
+    }
+  }
+
+  const DecodeParams& p_;
+  const SharedMemoryPlan& plan_;
+  uint32_t shared_;
+  int first_segment_;
+  int num_segments_;
+  int warp_;
+  int num_warps_;
+  int lane_;
+  uint32_t started_ = 0;
+  uint32_t used_ = 0;
+  Batch batch_;
+  int taken_ = 0;  // of the batch
+  // Of this lane's tile, from the tensors' begin.
+  int64_t codes_ = 0;
+  int64_t scales_ = 0;
+  int64_t residual_ = 0;
+  Batch next_;
+  bool has_next_ = false;
+};
+
+}  // namespace mpfa::kernels

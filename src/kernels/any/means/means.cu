@@ -1,0 +1,145 @@
+#include "kernels/any/means/means.h"
+
+#include "kernels/ptx/convert.cuh"
+
+namespace mpfa::kernels {
+namespace {
+
+constexpr int kThreads = 512;
+constexpr int kColumns = 16;  // of a CTA: a sector of 16-bit values
+
+// A thread's part of a token: kWidth consecutive values.
+template <InputType kType, int kWidth>
+struct Piece {
+  static constexpr int kBytes = kType == InputType::kFp32 ? 4 : 2;
+  static constexpr int kWords = kWidth == 1 ? 1 : kWidth * kBytes / 4;
+  uint32_t words[kWords];
+
+  __device__ __forceinline__ void load(const std::byte* from) {
+    if constexpr (kWidth == 1) {  // of any alignment
+      words[0] = 0;
+#pragma unroll
+      for (int i = 0; i < kBytes; ++i) {
+        words[0] |= static_cast<uint32_t>(__ldg(reinterpret_cast<const uint8_t*>(from) + i))
+                    << (8 * i);
+      }
+    } else {
+      static_assert(kWords == 4);
+      const uint4 four = __ldg(reinterpret_cast<const uint4*>(from));
+      words[0] = four.x, words[1] = four.y, words[2] = four.z, words[3] = four.w;
+    }
+  }
+
+  __device__ __forceinline__ float operator[](int i) const {
+    if constexpr (kType == InputType::kFp32) {
+      return __uint_as_float(words[i]);
+    } else if constexpr (kType == InputType::kBf16) {
+      return __uint_as_float(i % 2 == 0 ? words[i / 2] << 16 : words[i / 2] & 0xFFFF0000u);
+    } else {
+      return i % 2 == 0 ? ptx::low_f16(words[i / 2]) : ptx::high_f16(words[i / 2]);
+    }
+  }
+};
+
+// A CTA has sixteen columns of one head and sequence. Its threads take tokens in turn, each adding
+// its own; then their sums are added as a tree.
+template <InputType kType, int kWidth>
+__global__ void __launch_bounds__(kThreads, 1)
+    means_kernel(const __grid_constant__ MeansParams p, int column_blocks) {
+  constexpr int kAcross = kColumns / kWidth;  // threads of a token
+  constexpr int kTokens = kThreads / kAcross;
+  constexpr int kAhead = kWidth == 1 ? 4 : 8;  // reads in flight
+  using Part = Piece<kType, kWidth>;
+  __shared__ double sums[kThreads / 32][kColumns];
+
+  const int block = blockIdx.x % column_blocks;
+  const int head = blockIdx.x / column_blocks % p.num_heads;
+  const int sequence = blockIdx.x / column_blocks / p.num_heads;
+  int64_t begin = 0;
+  int64_t end = p.num_tokens;
+  if (p.cu_seqlens != nullptr) {
+    const int32_t* cu = p.cu_seqlens + sequence * p.cu_seqlens_stride;
+    begin = min(max(int64_t{__ldg(cu)}, int64_t{0}), p.num_tokens);
+    end = min(max(int64_t{__ldg(cu + p.cu_seqlens_stride)}, begin), p.num_tokens);
+  }
+  const int column = block * kColumns + threadIdx.x % kAcross * kWidth;
+  double sum[kWidth] = {};
+  if (column < p.head_dim) {
+    const std::byte* from = p.x + head * p.x_head_stride + int64_t{column} * Part::kBytes;
+    int64_t token = begin + threadIdx.x / kAcross;
+    const auto add = [&](const Part& part) {
+#pragma unroll
+      for (int i = 0; i < kWidth; ++i) sum[i] += static_cast<double>(part[i]);
+    };
+    for (; token + (kAhead - 1) * kTokens < end; token += kAhead * kTokens) {
+      Part parts[kAhead];
+#pragma unroll
+      for (int i = 0; i < kAhead; ++i) {
+        parts[i].load(from + (token + i * kTokens) * p.x_token_stride);
+      }
+#pragma unroll
+      for (const Part& part : parts) add(part);
+    }
+#pragma unroll 2
+    for (; token < end; token += kTokens) {
+      Part part;
+      part.load(from + token * p.x_token_stride);
+      add(part);
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < kWidth; ++i) {
+#pragma unroll
+    for (int step = 16; step >= kAcross; step /= 2) {
+      sum[i] += __shfl_xor_sync(~0u, sum[i], step);
+    }
+  }
+  const int warp = threadIdx.x / 32;
+  const int lane = threadIdx.x % 32;
+  if (lane < kAcross) {
+#pragma unroll
+    for (int i = 0; i < kWidth; ++i) sums[warp][lane * kWidth + i] = sum[i];
+  }
+  __syncthreads();
+  const int own = block * kColumns + static_cast<int>(threadIdx.x);
+  if (threadIdx.x >= kColumns || own >= p.head_dim) return;
+  double total = sums[0][threadIdx.x];
+#pragma unroll
+  for (int i = 1; i < kThreads / 32; ++i) total += sums[i][threadIdx.x];
+  const double count = static_cast<double>(max(end - begin, int64_t{1}));
+  p.out[sequence * p.out_strides[0] + head * p.out_strides[1] + own] =
+      static_cast<float>(total / count);
+}
+
+template <InputType kType>
+cudaError_t launch_for(const MeansParams& p, cudaStream_t stream) {
+  constexpr int kWidth = kType == InputType::kFp32 ? 4 : 8;
+  const int column_blocks = (p.head_dim + kColumns - 1) / kColumns;
+  const int64_t ctas = int64_t{column_blocks} * p.num_heads * p.batch_size;
+  if (ctas > INT32_MAX) return cudaErrorInvalidValue;
+  const bool has_vectors = p.head_dim % kWidth == 0 && reinterpret_cast<uintptr_t>(p.x) % 16 == 0 &&
+                           p.x_token_stride % 16 == 0 && p.x_head_stride % 16 == 0;
+  const auto kernel = has_vectors ? means_kernel<kType, kWidth> : means_kernel<kType, 1>;
+  kernel<<<static_cast<unsigned>(ctas), kThreads, 0, stream>>>(p, column_blocks);
+  return cudaGetLastError();
+}
+
+}  // namespace
+
+cudaError_t launch_means(const MeansParams& p, cudaStream_t stream) {
+  if (p.num_tokens < 0 || p.batch_size < 0 || p.num_heads < 0 || p.head_dim < 0) {
+    return cudaErrorInvalidValue;
+  }
+  if (p.batch_size == 0 || p.num_heads == 0 || p.head_dim == 0) return cudaSuccess;
+  switch (p.type) {
+    case InputType::kBf16:
+      return launch_for<InputType::kBf16>(p, stream);
+    case InputType::kFp16:
+      return launch_for<InputType::kFp16>(p, stream);
+    case InputType::kFp32:
+      return launch_for<InputType::kFp32>(p, stream);
+  }
+  return cudaErrorInvalidValue;
+}
+
+}  // namespace mpfa::kernels

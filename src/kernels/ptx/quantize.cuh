@@ -1,0 +1,32 @@
+// Conversions to the cache's formats.
+#pragma once
+
+#include <cstdint>
+
+#include "mpfa/formats.h"
+
+namespace mpfa::kernels::ptx {
+
+// The larger value; NaN if either is one, which fmaxf() is not.
+__device__ __forceinline__ float max_or_nan(float a, float b) {
+  float larger;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(larger) : "f"(a), "f"(b));
+  return larger;
+}
+
+// Two values as e4m3, `low` in the low byte: nearest even, saturating, every NaN 0x7F.
+__device__ __forceinline__ uint32_t e4m3x2(float low, float high) {
+#if __CUDA_ARCH__ >= 890
+  uint16_t packed;
+  asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(packed) : "f"(high), "f"(low));
+  return packed;
+#else
+  const uint32_t a = isnan(low) ? kE4m3NanCode : e4m3_from_float(low).bits;
+  const uint32_t b = isnan(high) ? kE4m3NanCode : e4m3_from_float(high).bits;
+  return a | b << 8;
+#endif
+}
+
+__device__ __forceinline__ uint8_t e4m3(float x) { return static_cast<uint8_t>(e4m3x2(x, 0.0f)); }
+
+}  // namespace mpfa::kernels::ptx
