@@ -331,14 +331,17 @@ void cuda_attention(const AttentionCall& call, const AttentionParams& params, co
   DecodeParams p = decode_params(in, out, lse, decode, workspace, error_count);
   const bool is_large = is_large_step(plan.params, in.cache);
   p.evict_first = is_large ? 0 : 1;
-  p.use_bulk = takes_bulk_copies(in.cache, info) ? 1 : 0;
-  if (p.use_bulk != 0) {
+  kernels::DecodeLaunch launch;
+  launch.head_dim = in.cache.head_dim;
+  launch.row_tiles = decode.row_tiles;
+  if (takes_bulk_copies(in.cache, info)) {
+    const bool has_extra = in.cache.delta_s || in.softcap > 0;
+    launch.variant = has_extra ? kernels::Variant::kBulkExtra : kernels::Variant::kBulk;
     const auto tokens = std::min<int64_t>(in.cache.page_size, kernels::kTileTokens);
     encode_tensor_map(in.cache.v, static_cast<int>(tokens), p.v_map);
   }
-  const kernels::DecodeLaunch launch =
-      choose_launch(plan.params, decode, in.cache.residual_rank,
-                    static_cast<bool>(in.cache.delta_s), is_large, info.shared_bytes);
+  launch.warps = choose_warps(decode, launch, in.cache.residual_rank,
+                              static_cast<bool>(in.cache.delta_s), is_large, info.shared_bytes);
   check_cuda(kernels::launch_decode(launch, p, stream), "launch of the decode kernel");
 }
 

@@ -73,19 +73,17 @@ Plan cuda_plan(const PlanParams& params) {
   return plan;
 }
 
-kernels::DecodeLaunch choose_launch(const PlanParams& params, const DecodePlan& plan, int rank,
-                                    bool has_delta, bool is_large, int shared_bytes) {
-  kernels::DecodeLaunch launch;
-  launch.head_dim = static_cast<int>(params.head_dim);
-  launch.row_tiles = plan.row_tiles;
+int choose_warps(const DecodePlan& plan, const kernels::DecodeLaunch& launch, int rank,
+                 bool has_delta, bool is_large, int shared_bytes) {
+  kernels::DecodeLaunch tried = launch;
   // Results depend on the number of warps in rounding: where they must not depend on the batch, it
   // is fixed.
   const bool is_fixed = plan.split_tiles > 0;
-  launch.warps = is_large && !is_fixed ? kernels::max_decode_warps(plan.row_tiles) : 8;
-  while (launch.warps > 1 && kernels::decode_shared_bytes(launch, rank, has_delta) > shared_bytes) {
-    --launch.warps;
+  tried.warps = is_large && !is_fixed ? kernels::max_decode_warps(plan.row_tiles) : 8;
+  while (tried.warps > 1 && kernels::decode_shared_bytes(tried, rank, has_delta) > shared_bytes) {
+    --tried.warps;
   }
-  return launch;
+  return tried.warps;
 }
 
 }  // namespace mpfa::internal

@@ -16,8 +16,8 @@ struct DecodePlan {
 // Errors: InvalidArgument where the plan's maxima are too large for the kernels.
 DecodePlan make_decode_plan(const PlanParams& params);
 
-// Warps and shared memory of a call.
-kernels::DecodeLaunch choose_launch(const PlanParams& params, const DecodePlan& plan, int rank,
-                                    bool has_delta, bool is_large, int shared_bytes);
+// The number of warps of a call's launch, whose other members are set: what fits shared memory.
+int choose_warps(const DecodePlan& plan, const kernels::DecodeLaunch& launch, int rank,
+                 bool has_delta, bool is_large, int shared_bytes);
 
 }  // namespace mpfa::internal

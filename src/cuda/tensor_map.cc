@@ -58,7 +58,7 @@ void encode_tensor_map(const Tensor<E4m3, 4>& tensor, int tokens, std::byte* map
       encode(&encoded, CU_TENSOR_MAP_DATA_TYPE_UINT8, 4, tensor.at(), sizes, strides, box, steps,
              CU_TENSOR_MAP_INTERLEAVE_NONE,
              row == 128 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B,
-             CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+             CU_TENSOR_MAP_L2_PROMOTION_L2_64B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (result != CUDA_SUCCESS) {
     throw CudaError(
         str_cat("cuTensorMapEncodeTiled for the cache's v: CUresult ", static_cast<int>(result)));

@@ -1,5 +1,5 @@
-// The cache writer against the scalar reference: every byte of the cache, those that must not change
-// included.
+// The cache writer against the scalar reference: every byte of the cache, those that must not
+// change included.
 #include "kernels/any/append/append.h"
 
 #include <gtest/gtest.h>
@@ -67,7 +67,8 @@ void set_input(std::byte* to, InputType type, float x) {
     std::memcpy(to, &x, 4);
     return;
   }
-  const uint16_t bits = type == InputType::kBf16 ? bf16_from_float(x).bits : fp16_from_float(x).bits;
+  const uint16_t bits =
+      type == InputType::kBf16 ? bf16_from_float(x).bits : fp16_from_float(x).bits;
   std::memcpy(to, &bits, 2);
 }
 
@@ -127,7 +128,8 @@ class AppendRun {
     p.k_scales = k_scales_.device(), p.k_scales_strides = strides(k_scales_);
     p.v_out = v_out_.device(), p.v_out_strides = strides(v_out_);
     if (delta_s_) p.delta_s = delta_s_.device(), p.delta_s_strides = strides(delta_s_);
-    if (k_residual_) p.k_residual = k_residual_.device(), p.k_residual_strides = strides(k_residual_);
+    if (k_residual_)
+      p.k_residual = k_residual_.device(), p.k_residual_strides = strides(k_residual_);
     if (k_first_) {
       p.k_first = k_first_.device();
       p.k_first_strides = {k_first_.stride(0), k_first_.stride(1), 0};
@@ -161,9 +163,24 @@ class AppendRun {
   }
 
   std::vector<DeviceTensor*> all() {
-    return {&k_,         &v_,       &slots_,    &k_mean_,  &q_mean_,     &residual_basis_,
-            &residual_scale_, &k_scale_, &v_scale_,  &k_codes_, &k_scales_,   &v_out_,
-            &delta_s_,   &k_residual_, &k_first_, &cu_seqlens_, &stats_index_, &error_count_};
+    return {&k_,
+            &v_,
+            &slots_,
+            &k_mean_,
+            &q_mean_,
+            &residual_basis_,
+            &residual_scale_,
+            &k_scale_,
+            &v_scale_,
+            &k_codes_,
+            &k_scales_,
+            &v_out_,
+            &delta_s_,
+            &k_residual_,
+            &k_first_,
+            &cu_seqlens_,
+            &stats_index_,
+            &error_count_};
   }
 
   float normal() { return std::normal_distribution<float>(0.0f, 1.0f)(random_); }
@@ -171,12 +188,24 @@ class AppendRun {
 
   // A row of K or V. Channels differ in size, as those of keys do.
   void fill_row(DeviceTensor& tensor, int64_t token, int64_t head) {
-    static constexpr float kSpecial[] = {
-        std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::quiet_NaN(),
-        std::numeric_limits<float>::infinity(),  -std::numeric_limits<float>::infinity(),
-        0.0f, -0.0f, 1e-45f, -1e-40f, 1e-38f, 3e38f, -3e38f, 65504.0f, 449.0f, 464.0f, 2689.0f};
+    static constexpr float kSpecial[] = {std::numeric_limits<float>::quiet_NaN(),
+                                         -std::numeric_limits<float>::quiet_NaN(),
+                                         std::numeric_limits<float>::infinity(),
+                                         -std::numeric_limits<float>::infinity(),
+                                         0.0f,
+                                         -0.0f,
+                                         1e-45f,
+                                         -1e-40f,
+                                         1e-38f,
+                                         3e38f,
+                                         -3e38f,
+                                         65504.0f,
+                                         449.0f,
+                                         464.0f,
+                                         2689.0f};
     const int kind = static_cast<int>(random_() % 8);
-    const float size = c_.values == Values::kNormal ? 1.0f : std::ldexp(1.0f, int(random_() % 60) - 40);
+    const float size =
+        c_.values == Values::kNormal ? 1.0f : std::ldexp(1.0f, int(random_() % 60) - 40);
     for (int i = 0; i < c_.head_dim; ++i) {
       float x = normal() * size * (i % 7 == 3 ? 6.0f : 1.0f);
       if (c_.values == Values::kSpecial) {
@@ -216,9 +245,11 @@ class AppendRun {
   }
 
   float random_scale() {
-    if (c_.scales == Scales::kPowersOfTwo) return std::ldexp(1.0f, static_cast<int>(random_() % 7) - 3);
+    if (c_.scales == Scales::kPowersOfTwo)
+      return std::ldexp(1.0f, static_cast<int>(random_() % 7) - 3);
     if (c_.scales == Scales::kExtreme) {
-      static constexpr float kExtremes[] = {1e-45f, 0x1p-127f, 0x1p-126f, 0x1p126f, 0x1p127f, 3e38f, 1e-30f};
+      static constexpr float kExtremes[] = {1e-45f,   0x1p-127f, 0x1p-126f, 0x1p126f,
+                                            0x1p127f, 3e38f,     1e-30f};
       return kExtremes[random_() % std::size(kExtremes)];
     }
     return std::exp(normal());
@@ -384,7 +415,8 @@ class AppendRun {
 
   Case c_;
   std::mt19937 random_;
-  DeviceTensor k_, v_, slots_, k_mean_, q_mean_, residual_basis_, residual_scale_, k_scale_, v_scale_;
+  DeviceTensor k_, v_, slots_, k_mean_, q_mean_, residual_basis_, residual_scale_, k_scale_,
+      v_scale_;
   DeviceTensor k_codes_, k_scales_, v_out_, delta_s_, k_residual_, k_first_;
   DeviceTensor cu_seqlens_, stats_index_, error_count_;
 };

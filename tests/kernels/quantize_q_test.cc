@@ -204,9 +204,9 @@ class QuantizeRun {
   }
 
   std::vector<DeviceTensor*> all() {
-    return {&q_,       &codes_,     &scales_,   &codes2_,     &scales2_,   &q_mean_,
-            &k_mean_,  &basis_,     &k_first_,  &rowbias_,    &residual_,  &first_key_,
-            &cu_seqlens_, &stats_index_, &error_count_};
+    return {&q_,        &codes_,     &scales_,     &codes2_,      &scales2_,
+            &q_mean_,   &k_mean_,    &basis_,      &k_first_,     &rowbias_,
+            &residual_, &first_key_, &cu_seqlens_, &stats_index_, &error_count_};
   }
 
   // The sign and payload of a NaN differ between processors.

@@ -79,6 +79,13 @@ __device__ __forceinline__ uint32_t e4m3x2_to_f16x2_with_nan(uint32_t pair) {
   return values;
 }
 
+// 1 / x by the GPU's approximation, within one bit; for x that is not subnormal.
+__device__ __forceinline__ float reciprocal_approx(float x) {
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
 // 2^x by the GPU's approximation: 0 for -inf.
 __device__ __forceinline__ float exp2_approx(float x) {
   float y;

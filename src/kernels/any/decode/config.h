@@ -7,9 +7,19 @@
 
 namespace mpfa::kernels {
 
+// What a kernel does beside the plain case. Instructions that are not needed cost time all the
+// same: after a launch they have to be read from memory.
+enum class Variant {
+  kBulk,       // copies by the copy engine (sm_90 on)
+  kBulkExtra,  // likewise, and delta_s and softcap
+  kLanes,      // copies by lanes: any GPU, any strides; also all that kBulkExtra does
+};
+
 // kDim: head dimension. kTiles: tiles of 8 query rows, the N of mma.m16n8k16.
-template <int kDim, int kTiles>
+template <int kDim, int kTiles, Variant kVariant>
 struct DecodeConfig {
+  static constexpr bool kIsBulk = kVariant != Variant::kLanes;
+  static constexpr bool kHasExtra = kVariant != Variant::kBulk;
   static constexpr int kHeadDim = kDim;
   static constexpr int kRowTiles = kTiles;
   static constexpr int kRows = 8 * kTiles;

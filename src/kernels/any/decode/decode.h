@@ -3,7 +3,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include "kernels/any/decode/params.h"
+#include "kernels/any/decode/config.h"
 
 namespace mpfa::kernels {
 
@@ -13,6 +13,7 @@ struct DecodeLaunch {
   int head_dim = 128;
   int row_tiles = 1;
   int warps = 8;
+  Variant variant = Variant::kLanes;
 };
 
 constexpr int max_decode_warps(int row_tiles) { return row_tiles == 1 ? kMaxDecodeWarps : 8; }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "kernels/any/decode/merge.cuh"
+#include "kernels/ptx/atomic.cuh"
 
 namespace mpfa::kernels {
 
@@ -130,11 +131,11 @@ class DecodeWarp {
       }
     }
     const bool is_whole = view.is_whole(first);
-    if (p_.delta_s != nullptr) {
+    if (Config::kHasExtra && p_.delta_s != nullptr) {
       add_delta<Config>(scores, slot.keys, plan_, rows, min(p_.group_size, Config::kRows), lane_);
     }
     if (first == 0 && p_.k_first != nullptr) add_first_key<Config>(scores, rows, lane_);
-    if (p_.softcap > 0) cap_scores<Config>(scores, rows, lane_);
+    if (Config::kHasExtra && p_.softcap > 0) cap_scores<Config>(scores, rows, lane_);
     if (!is_whole) mask_scores<Config>(scores, rows, first, lane_);
     softmax.to_exponents(scores, output);
     softmax.exponentiate(scores);
@@ -183,19 +184,17 @@ class DecodeWarp {
   // The parts are added up in their order, whoever comes last: results do not depend on it.
   __device__ __forceinline__ bool arrives_last(const DecodeSegment& segment) const {
     auto* is_last = reinterpret_cast<volatile int*>(shared_ + plan_.flag);
-    __threadfence();
+    // What the warps have written comes before the barrier, and so before the counter.
     __syncthreads();
     if (threadIdx.x == 0) {
       auto* counter =
           reinterpret_cast<int*>(p_.workspace + p_.layout.counters) + segment.first_slot;
-      const int arrived = atomicAdd(counter, 1) + 1;
+      const int arrived = ptx::add_acquire_release(counter, 1) + 1;
       if (arrived == segment.num_parts) *counter = 0;
-      __threadfence();
       *is_last = arrived == segment.num_parts ? 1 : 0;
     }
     __syncthreads();
-    const bool result = *is_last != 0;
-    return result;
+    return *is_last != 0;
   }
 
   const DecodeParams& p_;
@@ -212,6 +211,12 @@ template <class Config>
 __global__ void __launch_bounds__(Config::kMaxThreads, 1)
     decode_kernel(const __grid_constant__ DecodeParams params,
                   const __grid_constant__ SharedMemoryPlan plan) {
+#if __CUDA_ARCH__ >= 900
+  constexpr bool kIsForThisGpu = true;
+#else
+  constexpr bool kIsForThisGpu = !Config::kIsBulk;
+#endif
+  if constexpr (!kIsForThisGpu) return;
   extern __shared__ __align__(1024) std::byte shared[];
   const auto& record = reinterpret_cast<const DecodeRecord*>(params.workspace)[blockIdx.x];
   DecodeWarp<Config>(params, plan, shared, record, static_cast<int>(threadIdx.x / 32),

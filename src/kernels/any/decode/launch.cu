@@ -1,4 +1,3 @@
-#include "kernels/any/decode/config.h"
 #include "kernels/any/decode/decode.h"
 
 namespace mpfa::kernels {
@@ -9,12 +8,27 @@ cudaError_t launch_decode_as(int warps, const DecodeParams& params, cudaStream_t
 namespace {
 
 // Calls `use` with the config of a launch.
+template <int kDim, int kTiles, class Use>
+auto with_variant(Variant variant, Use use) {
+  switch (variant) {
+    case Variant::kBulk:
+      return use(DecodeConfig<kDim, kTiles, Variant::kBulk>());
+    case Variant::kBulkExtra:
+      return use(DecodeConfig<kDim, kTiles, Variant::kBulkExtra>());
+    default:
+      return use(DecodeConfig<kDim, kTiles, Variant::kLanes>());
+  }
+}
+
 template <class Use>
 auto with_config(const DecodeLaunch& launch, Use use) {
+  const Variant variant = launch.variant;
   if (launch.head_dim == 64) {
-    return launch.row_tiles == 1 ? use(DecodeConfig<64, 1>()) : use(DecodeConfig<64, 2>());
+    return launch.row_tiles == 1 ? with_variant<64, 1>(variant, use)
+                                 : with_variant<64, 2>(variant, use);
   }
-  return launch.row_tiles == 1 ? use(DecodeConfig<128, 1>()) : use(DecodeConfig<128, 2>());
+  return launch.row_tiles == 1 ? with_variant<128, 1>(variant, use)
+                               : with_variant<128, 2>(variant, use);
 }
 
 }  // namespace

@@ -12,8 +12,11 @@ template <class Config>
 struct StateView {
   std::byte* base;
 
-  __device__ __forceinline__ uint32_t* output(int row) const {
-    return reinterpret_cast<uint32_t*>(base + row * Config::kHeadDim * 2);
+  // Dims 8 * chunk to 8 * chunk + 7 of a row. Chunks are exchanged so that the rows of a quad of
+  // lanes meet different banks of shared memory.
+  __device__ __forceinline__ uint32_t* output(int row, int chunk) const {
+    const int exchanged = chunk ^ ((row >> 1 & 1) | (row >> 2 & 1) << 2);
+    return reinterpret_cast<uint32_t*>(base + row * Config::kHeadDim * 2 + exchanged * 16);
   }
   __device__ __forceinline__ float2* weight(int row) const {
     return reinterpret_cast<float2*>(base + Config::kRows * Config::kHeadDim * 2) + row;
@@ -33,16 +36,16 @@ __device__ __forceinline__ void publish(const Output<Config>& output, SoftmaxSta
     for (int i = 0; i < 2; ++i) {
       const int row = 8 * n + 2 * t + i;
       const float sum = softmax.sum[n][i];
-      const float inverse = softmax.offset[n][i] == kNoKey ? 0.0f : 1.0f / sum;
+      const float inverse = softmax.offset[n][i] == kNoKey ? 0.0f : ptx::reciprocal_approx(sum);
       uint32_t packed[Config::kSteps];
 #pragma unroll
       for (int j = 0; j < Config::kSteps; ++j) {
         packed[j] = ptx::f16x2(output.sums[j][n][i] * inverse, output.sums[j][n][i + 2] * inverse);
       }
-      auto* to = reinterpret_cast<uint4*>(state.output(row)) + g * Config::kSteps / 4;
 #pragma unroll
       for (int j = 0; j < Config::kSteps; j += 4) {
-        to[j / 4] = make_uint4(packed[j], packed[j + 1], packed[j + 2], packed[j + 3]);
+        *reinterpret_cast<uint4*>(state.output(row, (g * Config::kSteps + j) / 4)) =
+            make_uint4(packed[j], packed[j + 1], packed[j + 2], packed[j + 3]);
       }
       if (g == 0) *state.weight(row) = make_float2(softmax.offset[n][i], sum);
     }
@@ -100,15 +103,16 @@ __device__ __forceinline__ MergedRow<Config::kHeadDim / 32> merge_row(
       const float of_state = __shfl_sync(~0u, weight, i);
       const StateView<Config> state = states[begin + i];
       merged.sum += of_state;
+      const uint32_t* words = state.output(row, lane * kDims / 8) + lane * kDims % 8 / 2;
 #pragma unroll
       for (int j = 0; j < kDims; j += 2) {
-        const uint32_t pair = state.output(row)[(lane * kDims + j) / 2];
+        const uint32_t pair = words[j / 2];
         merged.output[j] = fmaf(of_state, ptx::low_f16(pair), merged.output[j]);
         merged.output[j + 1] = fmaf(of_state, ptx::high_f16(pair), merged.output[j + 1]);
       }
     }
   }
-  const float inverse = lowest == kNoKey ? 0.0f : 1.0f / merged.sum;
+  const float inverse = lowest == kNoKey ? 0.0f : ptx::reciprocal_approx(merged.sum);
 #pragma unroll
   for (float& x : merged.output) x *= inverse;
   return merged;
@@ -121,7 +125,8 @@ __device__ __forceinline__ void store_partial(const MergedRow<Config::kHeadDim /
   constexpr int kDims = Config::kHeadDim / 32;
 #pragma unroll
   for (int j = 0; j < kDims; j += 2) {
-    state.output(row)[(lane * kDims + j) / 2] = ptx::f16x2(merged.output[j], merged.output[j + 1]);
+    state.output(row, lane * kDims / 8)[(lane * kDims % 8 + j) / 2] =
+        ptx::f16x2(merged.output[j], merged.output[j + 1]);
   }
   if (lane == 0) *state.weight(row) = make_float2(merged.offset, merged.sum);
 }
@@ -140,13 +145,12 @@ __device__ __forceinline__ void store_result(const DecodeParams& p, const Decode
   constexpr float kLn2 = 0.6931471805599453f;
   float lse = __uint_as_float(0xFF800000u);
   if (has_keys) {
-    lse = (-merged.offset) * kLn2 + logf(merged.sum) + scalars.bias;
+    lse = (__log2f(merged.sum) - merged.offset) * kLn2 + scalars.bias;
     if (p.sinks != nullptr) {
       const float sink = p.sinks[query.head * p.sinks_stride];
       const float beyond = sink - lse;
-      const float more = log1pf(expf(-fabsf(beyond)));
-      const float with_sink = fmaxf(lse, sink) + more;
-      factor *= expf(lse - with_sink);
+      const float with_sink = fmaxf(lse, sink) + __logf(1.0f + __expf(-fabsf(beyond)));
+      factor *= __expf(lse - with_sink);
       lse = with_sink;
     }
   }

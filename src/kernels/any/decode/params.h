@@ -97,7 +97,7 @@ struct PagedStrides {
 };
 
 struct DecodeParams {
-  alignas(64) std::byte v_map[128] = {};  // CUtensorMap of v, where use_bulk
+  alignas(64) std::byte v_map[128] = {};  // CUtensorMap of v, for bulk copies
   const std::byte* q = nullptr;           // [total_q, Hq, d] BF16 or FP16
   std::byte* out = nullptr;               // likewise
   float* lse = nullptr;                   // [total_q, Hq], or null
@@ -148,7 +148,6 @@ struct DecodeParams {
   uint32_t group_inverse = 0;  // 2^32 / group_size, rounded up; 0 for 1
   int32_t residual_rank = 0;
   int32_t is_bf16 = 1;      // q and out; else FP16
-  int32_t use_bulk = 0;     // copies by the copy engine (sm_90 on), pages being contiguous
   int32_t evict_first = 0;  // the cache is read once and does not stay in L2
 };
 

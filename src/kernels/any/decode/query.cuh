@@ -152,7 +152,7 @@ class QueryPreparer {
       return;
     }
     const float rowbias = needs_rowbias() ? dot(q_, mean_) : 0.0f;
-    if (p_.delta_s != nullptr) subtract_mean();
+    if (Config::kHasExtra && p_.delta_s != nullptr) subtract_mean();
     const int exponent = kQueryExponent - largest_exponent();
     store_values(values, exponent);
     // One unit of the scores is k_scale 2^-unit.
@@ -260,9 +260,10 @@ class QueryPreparer {
     const float logit = scale_by(scale * k_scale_, -unit);  // of one unit
     // Not 0, however small: a hidden score is -inf, and 0 * inf is NaN. Not so large that a score
     // could leave FP32's range.
-    const float lambda = p_.softcap > 0 ? p_.softcap * kLog2E : logit * kLog2E;
+    const bool is_capped = Config::kHasExtra && p_.softcap > 0;
+    const float lambda = is_capped ? p_.softcap * kLog2E : logit * kLog2E;
     s.lambda = fminf(fmaxf(lambda, 0x1p-126f), 0x1p80f);
-    if (p_.softcap > 0) {
+    if (is_capped) {
       s.cap_factor = fminf(logit / p_.softcap, 0x1p80f);
       s.cap_bias = scale_by(rowbias / k_scale_, unit);
     } else {

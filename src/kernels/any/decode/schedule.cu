@@ -7,8 +7,6 @@
 namespace mpfa::kernels {
 namespace {
 
-constexpr int kThreads = 256;
-constexpr int kWarps = kThreads / 32;
 // What a part costs beside its tiles, in tiles: preparing Q, merging the warps' states.
 constexpr int kPartCost = 12;
 
@@ -78,15 +76,18 @@ struct Found {
   int64_t measure_before;
 };
 
+template <int kWarps>
 struct Shared {
   int64_t measures[kWarps];
-  int32_t pairs[kWarps];
+  int64_t pairs[kWarps];
   Found found[2];
 };
 
+// One CTA's share, by kWarps warps.
+template <int kWarps>
 class Scheduler {
  public:
-  __device__ Scheduler(const ScheduleParams& params, Shared& shared)
+  __device__ Scheduler(const ScheduleParams& params, Shared<kWarps>& shared)
       : p_(params), shared_(shared), record_(record_of(params)) {
     if (static_cast<int>(threadIdx.x) < p_.batch_size) own_ = read_sequence(p_, threadIdx.x);
   }
@@ -108,12 +109,22 @@ class Scheduler {
     } else {
       take_range(begin, end);
     }
-    __syncthreads();
+    sync();
     write_pages();
     if (blockIdx.x == 0) count_errors();
   }
 
  private:
+  static constexpr int kThreads = 32 * kWarps;
+
+  __device__ static void sync() {
+    if constexpr (kWarps == 1) {
+      __syncwarp();
+    } else {
+      __syncthreads();
+    }
+  }
+
   __device__ static DecodeRecord& record_of(const ScheduleParams& p) {
     return reinterpret_cast<DecodeRecord*>(p.workspace)[blockIdx.x];
   }
@@ -135,26 +146,52 @@ class Scheduler {
     return int64_t{p_.num_kv_heads} * s.row_tiles;
   }
 
+  struct Sums {
+    int64_t a;
+    int64_t b;
+  };
+
+  // Over all threads.
+  __device__ Sums sum_of_all(Sums own) {
+    for (int step = 16; step > 0; step /= 2) {
+      own.a += __shfl_xor_sync(~0u, own.a, step);
+      own.b += __shfl_xor_sync(~0u, own.b, step);
+    }
+    if constexpr (kWarps == 1) return own;
+    __syncthreads();
+    if (threadIdx.x % 32 == 0) {
+      shared_.measures[threadIdx.x / 32] = own.a;
+      shared_.pairs[threadIdx.x / 32] = own.b;
+    }
+    __syncthreads();
+    Sums all = {0, 0};
+    for (int w = 0; w < kWarps; ++w) {
+      all.a += shared_.measures[w];
+      all.b += shared_.pairs[w];
+    }
+    return all;
+  }
+
   __device__ int64_t total_measure(int32_t part_tiles) {
     int64_t sum = 0;
     for (int b = threadIdx.x; b < p_.batch_size; b += kThreads) {
       const Sequence s = sequence(b);
       sum += pairs_of(s) * measure_of_pair(s, part_tiles);
     }
-    for (int step = 16; step > 0; step /= 2) sum += __shfl_xor_sync(~0u, sum, step);
-    __syncthreads();
-    if (threadIdx.x % 32 == 0) shared_.measures[threadIdx.x / 32] = sum;
-    __syncthreads();
-    sum = 0;
-    for (const int64_t part : shared_.measures) sum += part;
-    return sum;
+    return sum_of_all({sum, 0}).a;
   }
 
   // Few pairs: each gets CTAs of its own, and the largest part is as small as can be. Many: ranges.
   __device__ void choose_cut() {
-    cut_.part_tiles = p_.split_tiles;
-    constexpr int32_t kWhole = INT32_MAX / 2;
-    const int64_t pairs = total_measure(kWhole);
+    Sums own = {0, 0};  // tiles, pairs
+    for (int b = threadIdx.x; b < p_.batch_size; b += kThreads) {
+      const Sequence s = sequence(b);
+      own.a += pairs_of(s) * s.num_tiles;
+      own.b += pairs_of(s);
+    }
+    const Sums sums = sum_of_all(own);
+    const int64_t tiles = sums.a;
+    const int64_t pairs = sums.b;
     // Rows of q that several sequences claim: there may be no room for their work.
     if (pairs > p_.layout.max_pairs) {
       if (blockIdx.x == 0 && threadIdx.x == 0 && p_.error_count != nullptr) {
@@ -162,12 +199,19 @@ class Scheduler {
       }
       return;
     }
-    if (p_.split_tiles == 0 && pairs <= p_.layout.num_ctas) {
-      int32_t low = 1;  // the answer lies in [low, high]
-      int32_t high = max(1, ceil_div(p_.max_seqlen_k, kTileTokens));
+    cut_.part_tiles = p_.split_tiles;
+    const int64_t ctas = p_.layout.num_ctas;
+    if (p_.split_tiles == 0 && pairs <= ctas) {
+      // At least as many tiles as if all parts were full; no more than if each pair had one that is
+      // empty beside.
+      auto low = static_cast<int32_t>(max((tiles + ctas - 1) / ctas, int64_t{1}));
+      const int64_t spare = max(ctas - pairs, int64_t{1});
+      const int64_t most = max(int64_t{ceil_div(p_.max_seqlen_k, kTileTokens)}, int64_t{1});
+      auto high = static_cast<int32_t>(
+          max(pairs < ctas ? min((tiles + spare - 1) / spare, most) : most, int64_t{low}));
       while (low < high) {
         const int32_t middle = low + (high - low) / 2;
-        if (total_measure(middle) <= p_.layout.num_ctas) {
+        if (total_measure(middle) <= ctas) {
           high = middle;
         } else {
           low = middle + 1;
@@ -199,12 +243,12 @@ class Scheduler {
           pairs += other_pairs;
         }
       }
-      __syncthreads();
+      sync();
       if (lane == 31) {
         shared_.measures[warp] = measure;
         shared_.pairs[warp] = pairs;
       }
-      __syncthreads();
+      sync();
       int64_t start = before.measure_before + measure - own;
       int32_t pairs_start = before.pairs_before + pairs - own_pairs;
       for (int w = 0; w < kWarps; ++w) {
@@ -218,7 +262,7 @@ class Scheduler {
       if (start <= first && first < start + own) shared_.found[0] = {b, pairs_start, start};
       if (start <= last && last < start + own) shared_.found[1] = {b, pairs_start, start};
     }
-    __syncthreads();
+    sync();
   }
 
   __device__ DecodeSegment segment(int32_t b, const Sequence& s, int32_t pair) const {
@@ -363,22 +407,28 @@ class Scheduler {
   }
 
   const ScheduleParams& p_;
-  Shared& shared_;
+  Shared<kWarps>& shared_;
   DecodeRecord& record_;
   Sequence own_;
   Cut cut_;
 };
 
-__global__ void __launch_bounds__(kThreads)
+template <int kWarps>
+__global__ void __launch_bounds__(32 * kWarps)
     schedule_kernel(const __grid_constant__ ScheduleParams p) {
-  __shared__ Shared shared;
-  Scheduler(p, shared).run();
+  __shared__ Shared<kWarps> shared;
+  Scheduler<kWarps>(p, shared).run();
 }
 
 }  // namespace
 
 cudaError_t launch_schedule(const ScheduleParams& params, cudaStream_t stream) {
-  schedule_kernel<<<params.layout.num_ctas, kThreads, 0, stream>>>(params);
+  // A warp needs no barrier, and most batches no more.
+  if (params.batch_size <= 64) {
+    schedule_kernel<1><<<params.layout.num_ctas, 32, 0, stream>>>(params);
+  } else {
+    schedule_kernel<8><<<params.layout.num_ctas, 256, 0, stream>>>(params);
+  }
   return cudaGetLastError();
 }
 

@@ -39,7 +39,7 @@ class TileRing {
         num_warps_(num_warps),
         lane_(lane) {
     if (lane < kMaxStages) {
-      const uint32_t arrivals = params.use_bulk != 0 ? 1 : 32;
+      const uint32_t arrivals = Config::kIsBulk ? 1 : 32;
       const TileSlot slot = slot_of(lane);
       ptx::barrier_init(slot.barrier, arrivals);
       ptx::barrier_init(slot.barrier + 8, arrivals);
@@ -112,6 +112,7 @@ class TileRing {
             shared_ + plan_.barriers + slot * kSlotBarrierBytes};
   }
 
+  // Pages of a tile less one.
   __device__ __forceinline__ int halves() const { return p_.page_shift < kTileShift ? 1 : 0; }
 
   __device__ __forceinline__ const DecodeSegment* segment(int index) const {
@@ -192,15 +193,13 @@ class TileRing {
 
   __device__ __forceinline__ void start_tile() {
     const TileSlot slot = slot_of(static_cast<int>(started_ % kMaxStages));
+    if constexpr (Config::kIsBulk) {
 #if __CUDA_ARCH__ >= 900
-    if (p_.use_bulk != 0) {
       bulk_copies(slot);
+#endif
     } else {
       lane_copies(slot);
     }
-#else
-    lane_copies(slot);
-#endif
     ++started_;
     ++taken_;
   }
@@ -216,7 +215,7 @@ class TileRing {
   __device__ __forceinline__ void bulk_copies(const TileSlot& slot) const {
     const int rank = p_.residual_rank;
     const int rows = kTileTokens >> halves();
-    const bool has_delta = p_.delta_s != nullptr;
+    const bool has_delta = Config::kHasExtra && p_.delta_s != nullptr;
     const uint64_t policy =
         p_.evict_first != 0 ? ptx::evict_first_policy() : ptx::evict_normal_policy();
 #pragma unroll 1

@@ -156,27 +156,31 @@ __device__ __forceinline__ bool has_nan(uint32_t row, int lane) {
   return found != 0;
 }
 
-// Takes V of hidden keys out of the tile, whatever bytes they are: 0 * NaN is NaN. A NaN of a key
-// that some rows see and others do not goes to the rows that see it, and is taken out as well.
+// What becomes of a lane's key of a tile.
+struct KeyFate {
+  bool is_hidden;  // from all rows
+  bool takes_nan;  // its NaN values go to the rows that see it, one by one
+};
+
 template <class Config>
-__device__ __forceinline__ void clean_values(Output<Config>& output, uint32_t values,
-                                             const TileView& view, const RowScalars* rows,
-                                             int first, int lane) {
+__device__ __noinline__ KeyFate fate_of_key(uint32_t values, const TileView& view, int first,
+                                            int lane) {
   const int key = first + lane;
-  const uint32_t row = values + lane * Config::kHeadDim;
   const bool is_hidden = key < view.some_begin || key >= view.some_end;
   const bool is_for_all = key >= view.all_begin && key < view.all_end;
-  const bool takes_nan =
-      !is_hidden && !(is_for_all && ptx::kConvertsE4m3) && has_nan<Config>(row, lane);
-  if (__any_sync(~0u, takes_nan)) {
-    add_nan_values<Config>(output, values, rows, first, lane);
-    __syncwarp();
-  }
-  if (is_hidden || takes_nan) {
+  const bool takes_nan = !is_hidden && !(is_for_all && ptx::kConvertsE4m3) &&
+                         has_nan<Config>(values + lane * Config::kHeadDim, lane);
+  return {is_hidden, takes_nan};
+}
+
+// Zeros where a key is hidden, or its values are NaN.
+template <class Config>
+__device__ __noinline__ void blank_values(uint32_t values, KeyFate fate, int lane) {
+  if (fate.is_hidden || fate.takes_nan) {
     for (int at = 0; at < Config::kHeadDim; at += 16) {
       uint32_t words[4] = {0, 0, 0, 0};
-      const uint32_t place = row + (at + lane * 16) % Config::kHeadDim;
-      if (!is_hidden) {
+      const uint32_t place = values + lane * Config::kHeadDim + (at + lane * 16) % Config::kHeadDim;
+      if (!fate.is_hidden) {
         shared_words(place, words);
         for (uint32_t& word : words) word &= ~((ptx::find_e4m3_nan(word) >> 7) * 0xFFu);
       }
@@ -187,6 +191,20 @@ __device__ __forceinline__ void clean_values(Output<Config>& output, uint32_t va
 #endif
   }
   __syncwarp();
+}
+
+// Takes V of hidden keys out of the tile, whatever bytes they are: 0 * NaN is NaN. A NaN of a key
+// that some rows see and others do not goes to the rows that see it, and is taken out as well.
+template <class Config>
+__device__ __forceinline__ void clean_values(Output<Config>& output, uint32_t values,
+                                             const TileView& view, const RowScalars* rows,
+                                             int first, int lane) {
+  const KeyFate fate = fate_of_key<Config>(values, view, first, lane);
+  if (__any_sync(~0u, fate.takes_nan)) {
+    add_nan_values<Config>(output, values, rows, first, lane);
+    __syncwarp();
+  }
+  blank_values<Config>(values, fate, lane);
 }
 
 }  // namespace mpfa::kernels

@@ -1,0 +1,8 @@
+#include "kernels/any/decode/instantiate.cuh"
+
+namespace mpfa::kernels {
+
+template cudaError_t launch_decode_as<DecodeConfig<64, 1, Variant::kBulkExtra>>(
+    int warps, const DecodeParams& params, cudaStream_t stream);
+
+}  // namespace mpfa::kernels

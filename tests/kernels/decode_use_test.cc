@@ -1,0 +1,248 @@
+// Decode attention as serving engines use it: CUDA graphs whose replays find other lengths, tables
+// and queries, several streams, shared pages, arguments that are wrong.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "kernels/device_case.h"
+#include "mpfa/check.h"
+
+namespace mpfa::testing {
+namespace {
+
+AttentionShape serving_shape() {
+  AttentionShape shape;
+  shape.seqlens_k = {700, 64, 0, 130};
+  shape.seqlens_q.assign(shape.seqlens_k.size(), 1);
+  shape.num_kv_heads = 2;
+  shape.head_dim = 128;
+  shape.page_size = 16;
+  shape.residual_rank = 8;
+  shape.first_key = true;
+  shape.decode_form = true;
+  return shape;
+}
+
+// Rounding of the residual's coefficients, as in decode_test.cc.
+constexpr double kRounding = 5e-5;
+
+void check(cudaError_t error) { ASSERT_EQ(error, cudaSuccess) << cudaGetErrorString(error); }
+
+class Stream {
+ public:
+  Stream() { check(cudaStreamCreate(&stream_)); }
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+  ~Stream() { static_cast<void>(cudaStreamDestroy(stream_)); }
+  operator cudaStream_t() const { return stream_; }  // NOLINT(google-explicit-constructor)
+
+ private:
+  cudaStream_t stream_ = nullptr;
+};
+
+// What a function enqueues, as a graph.
+class Graph {
+ public:
+  Graph(cudaStream_t stream, const std::function<void()>& enqueue) {
+    check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+    enqueue();
+    cudaGraph_t graph = nullptr;
+    check(cudaStreamEndCapture(stream, &graph));
+    check(cudaGraphInstantiate(&graph_, graph, 0));
+    check(cudaGraphDestroy(graph));
+  }
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+  ~Graph() { static_cast<void>(cudaGraphExecDestroy(graph_)); }
+
+  void launch(cudaStream_t stream) const { check(cudaGraphLaunch(graph_, stream)); }
+
+ private:
+  cudaGraphExec_t graph_ = nullptr;
+};
+
+TEST(DecodeUse, GraphsFollowLengthsTablesAndQueries) {
+  AttentionCase host(serving_shape(), 7);
+  PlanParams limits;
+  limits.max_seqlen_k = 4096;
+  limits.batch_size = 16;
+  DeviceCase device(host, limits);
+  const Stream stream;
+  const Graph graph(stream, [&] { device.enqueue(false, stream); });
+  TestTensor& lengths = host.seq_lens_tensor();
+  // The last row of the batch becomes padding, and the others change places.
+  const std::vector<std::vector<int32_t>> steps = {
+      {700, 64, 0, 130}, {650, 1, 0, 0}, {0, 0, 0, 0}, {5, 63, 0, 129}, {700, 64, 0, 130}};
+  for (const std::vector<int32_t>& step : steps) {
+    SCOPED_TRACE(step[0]);
+    for (size_t b = 0; b < step.size(); ++b) lengths.at<int32_t>(static_cast<int64_t>(b)) = step[b];
+    host.q().fill_normal(static_cast<uint32_t>(step[0]), 1.0f);
+    std::swap(host.block_table().at<int32_t>(0, 3), host.block_table().at<int32_t>(0, 5));
+    device.copies().upload(device.seq_lens);
+    device.copies().upload(device.q);
+    device.copies().upload(device.block_table);
+    host.poison_results();
+    device.copies().upload(device.out);
+    device.copies().upload(device.lse);
+    graph.launch(stream);
+    device.fetch();
+    host.expect_matches_reference(kRounding);
+    EXPECT_EQ(device.errors(), 0);
+  }
+}
+
+TEST(DecodeUse, OneScheduleServesManyLayers) {
+  AttentionCase host(serving_shape(), 8);
+  DeviceCase device(host);
+  const Stream stream;
+  const Graph graph(stream, [&] {
+    device.enqueue_schedule(stream);
+    for (int layer = 0; layer < 3; ++layer) device.enqueue(true, stream);
+  });
+  for (int replay = 0; replay < 2; ++replay) {
+    host.poison_results();
+    device.copies().upload(device.out);
+    graph.launch(stream);
+    device.fetch();
+    host.expect_matches_reference(kRounding);
+  }
+}
+
+TEST(DecodeUse, StreamsWithWorkspacesOfTheirOwn) {
+  AttentionCase first(serving_shape(), 9);
+  AttentionShape other = serving_shape();
+  other.seqlens_k = {1200, 3, 77, 0};
+  other.head_dim = 64;
+  AttentionCase second(other, 10);
+  DeviceCase on_first(first);
+  DeviceCase on_second(second);
+  const Stream streams[2];
+  for (int i = 0; i < 3; ++i) {
+    on_first.enqueue(false, streams[0]);
+    on_second.enqueue(false, streams[1]);
+  }
+  on_first.fetch();
+  on_second.fetch();
+  first.expect_matches_reference(kRounding);
+  second.expect_matches_reference(kRounding);
+}
+
+TEST(DecodeUse, CallsWithOtherScales) {
+  for (const float scale : {0.03f, 0.5f}) {
+    AttentionShape shape = serving_shape();
+    shape.params.softmax_scale = scale;
+    AttentionCase host(shape, 11);
+    DeviceCase device(host);
+    device.run();
+    host.expect_matches_reference(kRounding);
+  }
+}
+
+TEST(DecodeUse, SequencesMayShareTheirFirstPage) {
+  AttentionCase host(serving_shape(), 12);
+  host.block_table().at<int32_t>(3, 0) = host.block_table().at<int32_t>(0, 0);
+  host.block_table().at<int32_t>(1, 0) = host.block_table().at<int32_t>(0, 0);
+  DeviceCase device(host);
+  device.run();
+  host.expect_matches_reference(kRounding);
+}
+
+TEST(DecodeUse, WhatTheHostCannotSeeIsCountedAndReadsNothingElse) {
+  AttentionShape shape = serving_shape();
+  AttentionCase host(shape, 13);
+  DeviceCase device(host);
+  TestTensor& lengths = host.seq_lens_tensor();
+  // A length beyond the table, a negative one, and pages that are not there.
+  lengths.at<int32_t>(0) = 1 << 30;
+  lengths.at<int32_t>(1) = -5;
+  host.block_table().at<int32_t>(3, 1) = 1 << 29;
+  host.block_table().at<int32_t>(3, 2) = -1;
+  device.copies().upload(device.seq_lens);
+  device.copies().upload(device.block_table);
+  device.run();
+  EXPECT_GE(device.errors(), 4);
+  EXPECT_EQ(host.lse().get({1, 0}), -std::numeric_limits<double>::infinity());
+  // The next step is right again.
+  lengths.at<int32_t>(0) = shape.seqlens_k[0];
+  lengths.at<int32_t>(1) = shape.seqlens_k[1];
+  AttentionCase same(shape, 13);
+  DeviceCase again(same);
+  again.run();
+  same.expect_matches_reference(kRounding);
+}
+
+TEST(DecodeUse, RowsThatNobodyAndSeveralClaim) {
+  AttentionShape shape = serving_shape();
+  shape.decode_form = false;
+  shape.seqlens_q = {2, 1, 1, 3};
+  AttentionCase host(shape, 14);
+  DeviceCase device(host);
+  // Not what the host would take: rows that overlap, run backwards, lie beyond q.
+  const std::vector<int32_t> wrong = {0, 1 << 20, 3, -4, 1 << 30};
+  check(cudaMemcpy(
+      static_cast<std::byte*>(device.cu_seqlens_q->data) + device.cu_seqlens_q->byte_offset,
+      wrong.data(), wrong.size() * sizeof(int32_t), cudaMemcpyHostToDevice));
+  device.run();
+  EXPECT_GE(device.errors(), 1);
+}
+
+// ---- errors of arguments ------------------------------------------------------------------------
+
+void expect_error(const std::vector<std::string>& parts, const std::function<void()>& call) {
+  try {
+    call();
+    ADD_FAILURE() << "no error with " << parts.front();
+  } catch (const InvalidArgument& error) {
+    for (const std::string& part : parts) {
+      EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
+    }
+  }
+}
+
+TEST(DecodeUse, AllTensorsMustBeOnOneGpu) {
+  AttentionCase host(serving_shape(), 15);
+  DeviceCase device(host);
+  device.seq_lens = &host.seq_lens();
+  expect_error({"seq_lens lies on DLPack device type 1, number 0",
+                "must be type 2 (CUDA), number 0, as that of q"},
+               [&] { device.enqueue(false, nullptr); });
+}
+
+TEST(DecodeUse, Fp32QueriesAreForTheCpu) {
+  AttentionShape shape = serving_shape();
+  shape.q_type = kF32;
+  AttentionCase host(shape, 16);
+  DeviceCase device(host);
+  expect_error({"q has type float32", "bfloat16 or float16"},
+               [&] { device.enqueue(false, nullptr); });
+}
+
+TEST(DecodeUse, StridesThatNoCopyTakesAreRefused) {
+  AttentionShape shape = serving_shape();
+  shape.strided = true;  // with gaps of 3 bytes
+  AttentionCase host(shape, 17);
+  DeviceCase device(host);
+  expect_error({"k_codes has stride", "must be a multiple of 16 elements on a GPU"},
+               [&] { device.enqueue(false, nullptr); });
+}
+
+TEST(DecodeUse, ThePlanMustBeForTheGpu) {
+  AttentionCase host(serving_shape(), 18);
+  DeviceCase device(host);
+  AttentionParams params = device.params;
+  const Plan cpu_plan = host.make_plan();
+  expect_error({"plan.params.device is type 1", "must be type 2 (CUDA), number 0"}, [&] {
+    attention(*device.out, device.lse, *device.q, device.cache, *device.block_table,
+              *device.seq_lens, device.cu_seqlens_q, params, cpu_plan, nullptr);
+  });
+  expect_error({"workspace is null: the plan needs"}, [&] {
+    attention(*device.out, device.lse, *device.q, device.cache, *device.block_table,
+              *device.seq_lens, device.cu_seqlens_q, params, device.plan(), nullptr);
+  });
+}
+
+}  // namespace
+}  // namespace mpfa::testing
