@@ -2,11 +2,12 @@
 // those that the simulated libcudart.so.13 has for cudaGetDriverEntryPoint. One that is not
 // simulated says its name and fails.
 #include <cstdio>
-#include <cstring>
 #include <string>
+#include <string_view>
 
-// libcudart's: the simulated function of that name without its version, or nullptr.
-extern "C" void* __cudaSimulatedDriverFunction(const char* name);
+// libcudart's: the simulated function of that name without its version, or nullptr. `per_thread`:
+// that which takes null for the calling thread's stream.
+extern "C" void* __cudaSimulatedDriverFunction(const char* name, bool per_thread);
 
 namespace {
 
@@ -28,20 +29,22 @@ bool has_other_parameters(const std::string& name) {
   return false;
 }
 
-// "cuMemAlloc" of "cuMemAlloc_v2", "cuLaunchKernel" of "cuLaunchKernel_ptsz".
-std::string without_version(std::string name) {
-  for (const char* suffix : {"_ptsz", "_ptds", "_v2", "_v3", "_v4"}) {
-    const size_t length = std::strlen(suffix);
-    if (name.size() > length && name.compare(name.size() - length, length, suffix) == 0) {
-      name.resize(name.size() - length);
-    }
-  }
-  return name;
+// Whether the name ended so.
+bool take_suffix(std::string& name, std::string_view suffix) {
+  if (!std::string_view(name).ends_with(suffix)) return false;
+  name.resize(name.size() - suffix.size());
+  return true;
 }
 
-void fill(const char* name, void** slot) {
-  if (has_other_parameters(name)) return;
-  void* function = __cudaSimulatedDriverFunction(without_version(name).c_str());
+void fill(const char* full_name, void** slot) {
+  if (has_other_parameters(full_name)) return;
+  // "cuMemcpyHtoD" of "cuMemcpyHtoD_v2_ptds".
+  std::string name = full_name;
+  const bool per_thread = take_suffix(name, "_ptsz") || take_suffix(name, "_ptds");
+  for (const char* version : {"_v2", "_v3", "_v4"}) {
+    if (take_suffix(name, version)) break;
+  }
+  void* function = __cudaSimulatedDriverFunction(name.c_str(), per_thread);
   if (function != nullptr) *slot = function;
 }
 

@@ -10,6 +10,7 @@
 #include "sim/cudart/api.h"
 #include "sim/cudart/driver.h"
 #include "sim/cudart/handle_table.h"
+#include "sim/cudart/stream.h"
 
 namespace mpfa::sim::cudart {
 
@@ -19,8 +20,12 @@ CUresult to_driver(cudaError_t error);
 // The body of driver function `name`. A driver's call leaves the runtime's last error alone.
 CUresult driver_call(const char* name, const std::function<void()>& body);
 
-// The same of a call of the runtime that does what the driver's does.
-inline CUresult forward(cudaError_t result, cudaError_t before) {
+// The same of a call of the runtime that does what the driver's does. It takes what makes the call,
+// not its result: the last error has to be looked at before.
+template <typename Call>
+CUresult forward(const Call& call) {
+  const cudaError_t before = peek_last_error();
+  const cudaError_t result = call();
   set_last_error(before);
   return to_driver(result);
 }
@@ -32,14 +37,29 @@ struct Forwarded;
 template <typename... Args, cudaError_t (*kFunction)(Args...)>
 struct Forwarded<kFunction> {
   static CUresult call(Args... args) {
-    const cudaError_t before = peek_last_error();
-    return forward(kFunction(args...), before);
+    return forward([&] { return kFunction(args...); });
   }
 };
 
-template <typename Function>
-DriverFunction entry(std::string_view name, Function* function, unsigned since) {
-  return {name, reinterpret_cast<void*>(function), since};
+// A function of the driver, where null is the calling thread's stream (its _ptsz or _ptds version).
+template <auto kFunction>
+struct PerThread;
+template <typename... Args, CUresult (*kFunction)(Args...)>
+struct PerThread<kFunction> {
+  static CUresult call(Args... args) {
+    const NullIsPerThread scope;
+    return kFunction(args...);
+  }
+};
+
+template <auto kFunction>
+DriverFunction entry(std::string_view name, unsigned since) {
+  return {name, reinterpret_cast<void*>(kFunction),
+          reinterpret_cast<void*>(&PerThread<kFunction>::call), since};
+}
+template <auto kFunction>
+DriverFunction forwarded(std::string_view name, unsigned since) {
+  return entry<&Forwarded<kFunction>::call>(name, since);
 }
 
 // The handle of the one context.

@@ -5,14 +5,25 @@
 
 #include "sim/cudart/api.h"
 #include "sim/cudart/driver.h"
+#include "sim/cudart/stream.h"
 
 namespace mpfa::sim::cudart {
 namespace {
 
-void find_entry_point(const char* name, void** function, unsigned version,
+// Which of the two versions `flags` ask for; by default the one that goes with the caller's.
+bool wants_per_thread(unsigned long long flags) {
+  require(flags == cudaEnableDefault || flags == cudaEnableLegacyStream ||
+              flags == cudaEnablePerThreadDefaultStream,
+          cudaErrorInvalidValue, "flags = ", flags);
+  return flags == cudaEnablePerThreadDefaultStream ||
+         (flags == cudaEnableDefault && is_null_per_thread());
+}
+
+void find_entry_point(const char* name, void** function, unsigned version, unsigned long long flags,
                       cudaDriverEntryPointQueryResult* result) {
   require_pointer(name, "symbol");
   require_pointer(function, "funcPtr");
+  const bool per_thread = wants_per_thread(flags);
   const DriverFunction* found = find_driver_function(name);
   *function = nullptr;
   cudaDriverEntryPointQueryResult answer = cudaDriverEntryPointSymbolNotFound;
@@ -23,7 +34,9 @@ void find_entry_point(const char* name, void** function, unsigned version,
     say(std::string("the driver's function ") + name +
         " is not simulated (asked for by cudaGetDriverEntryPoint)");
   }
-  if (answer == cudaDriverEntryPointSuccess) *function = found->function;
+  if (answer == cudaDriverEntryPointSuccess) {
+    *function = per_thread ? found->per_thread_function : found->function;
+  }
   if (result != nullptr) *result = answer;
 }
 
@@ -33,23 +46,24 @@ constexpr unsigned kNewest = 13000;
 
 extern "C" {
 
-cudaError_t cudaGetDriverEntryPoint(const char* name, void** function, unsigned long long /*flags*/,
+cudaError_t cudaGetDriverEntryPoint(const char* name, void** function, unsigned long long flags,
                                     cudaDriverEntryPointQueryResult* result) {
   return api_call("cudaGetDriverEntryPoint",
-                  [&] { find_entry_point(name, function, kNewest, result); });
+                  [&] { find_entry_point(name, function, kNewest, flags, result); });
 }
 
 cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void** function, unsigned version,
-                                             unsigned long long /*flags*/,
+                                             unsigned long long flags,
                                              cudaDriverEntryPointQueryResult* result) {
   return api_call("cudaGetDriverEntryPointByVersion",
-                  [&] { find_entry_point(name, function, version, result); });
+                  [&] { find_entry_point(name, function, version, flags, result); });
 }
 
 // For the simulated libcuda.so.1 (sim/cuda_driver).
-void* __cudaSimulatedDriverFunction(const char* name) {
+void* __cudaSimulatedDriverFunction(const char* name, bool per_thread) {
   const DriverFunction* found = find_driver_function(name);
-  return found == nullptr ? nullptr : found->function;
+  if (found == nullptr) return nullptr;
+  return per_thread ? found->per_thread_function : found->function;
 }
 
 }  // extern "C"

@@ -90,9 +90,9 @@ CUresult link_destroy(CUlinkState state) {
 
 std::span<const DriverFunction> link_functions() {
   static const DriverFunction kAll[] = {
-      entry("cuLinkCreate", link_create, 5050),    entry("cuLinkAddData", link_add_data, 5050),
-      entry("cuLinkAddFile", link_add_file, 5050), entry("cuLinkComplete", link_complete, 5050),
-      entry("cuLinkDestroy", link_destroy, 5050),
+      entry<link_create>("cuLinkCreate", 5050),    entry<link_add_data>("cuLinkAddData", 5050),
+      entry<link_add_file>("cuLinkAddFile", 5050), entry<link_complete>("cuLinkComplete", 5050),
+      entry<link_destroy>("cuLinkDestroy", 5050),
   };
   return kAll;
 }

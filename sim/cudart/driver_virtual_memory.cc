@@ -16,25 +16,37 @@ namespace {
 
 constexpr size_t kGranularity = 2 << 20;  // of an H200, minimum and recommended
 
+// A file in the host's memory, closed with this.
+class MemoryFile {
+ public:
+  MemoryFile() : descriptor_(memfd_create("device memory", 0)) {}
+  ~MemoryFile() {
+    if (descriptor_ >= 0) close(descriptor_);
+  }
+  MemoryFile(const MemoryFile&) = delete;
+  MemoryFile& operator=(const MemoryFile&) = delete;
+
+  // -1: the host gave none.
+  int descriptor() const { return descriptor_; }
+
+ private:
+  int descriptor_;
+};
+
 // Physical memory; lives as long as its handle or a mapping.
 class Physical {
  public:
-  explicit Physical(size_t bytes) : bytes_(bytes), file_(memfd_create("device memory", 0)) {
-    require(file_ >= 0 && ftruncate(file_, static_cast<off_t>(bytes)) == 0,
+  explicit Physical(size_t bytes) : bytes_(bytes) {
+    require(file() >= 0 && ftruncate(file(), static_cast<off_t>(bytes)) == 0,
             cudaErrorMemoryAllocation, bytes, " bytes of host memory are not to be had");
   }
-  ~Physical() {
-    if (file_ >= 0) close(file_);
-  }
-  Physical(const Physical&) = delete;
-  Physical& operator=(const Physical&) = delete;
 
   size_t bytes() const { return bytes_; }
-  int file() const { return file_; }
+  int file() const { return file_.descriptor(); }
 
  private:
   size_t bytes_;
-  int file_;
+  MemoryFile file_;
 };
 
 struct Mapping {
@@ -244,15 +256,15 @@ CUresult get_access(unsigned long long* flags, const CUmemLocation* location, CU
 
 std::span<const DriverFunction> virtual_memory_functions() {
   static const DriverFunction kAll[] = {
-      entry("cuMemAddressFree", address_free, 10020),
-      entry("cuMemAddressReserve", address_reserve, 10020),
-      entry("cuMemCreate", create, 10020),
-      entry("cuMemGetAccess", get_access, 10020),
-      entry("cuMemGetAllocationGranularity", get_granularity, 10020),
-      entry("cuMemMap", map, 10020),
-      entry("cuMemRelease", release, 10020),
-      entry("cuMemSetAccess", set_access, 10020),
-      entry("cuMemUnmap", unmap, 10020),
+      entry<address_free>("cuMemAddressFree", 10020),
+      entry<address_reserve>("cuMemAddressReserve", 10020),
+      entry<create>("cuMemCreate", 10020),
+      entry<get_access>("cuMemGetAccess", 10020),
+      entry<get_granularity>("cuMemGetAllocationGranularity", 10020),
+      entry<map>("cuMemMap", 10020),
+      entry<release>("cuMemRelease", 10020),
+      entry<set_access>("cuMemSetAccess", 10020),
+      entry<unmap>("cuMemUnmap", 10020),
   };
   return kAll;
 }

@@ -1,9 +1,19 @@
 // Names of errors, and the calling thread's last one.
 #include <cuda_runtime_api.h>
 
+#include <cstdio>
+
 #include "sim/cudart/api.h"
+#include "sim/cudart/not_implemented.h"
 
 namespace mpfa::sim::cudart {
+
+int not_implemented(const char* name) {
+  std::fprintf(stderr, "simulated libcudart: %s is not implemented\n", name);
+  set_last_error(cudaErrorNotSupported);
+  return cudaErrorNotSupported;
+}
+
 extern "C" {
 
 const char* cudaGetErrorName(cudaError_t error) {

@@ -21,8 +21,15 @@ Functions& functions() {
 
 }  // namespace
 
+std::shared_ptr<Module> Function::module() const {
+  std::shared_ptr<Module> module = module_.lock();
+  require(module != nullptr, cudaErrorInvalidResourceHandle, "the code of ", name_,
+          " was unloaded");
+  return module;
+}
+
 const Kernel& Function::kernel() const {
-  const Kernel* found = module_.program().find_kernel(name_);
+  const Kernel* found = module()->program().find_kernel(name_);
   require(found != nullptr, cudaErrorInvalidDeviceFunction, "the device code has no kernel ",
           name_);
   return *found;
@@ -73,7 +80,7 @@ void register_function(const std::shared_ptr<Function>& function) {
 }
 
 void forget_functions(const Module& module) {
-  const auto is_its = [&module](const auto& entry) { return &entry.second->module() == &module; };
+  const auto is_its = [&module](const auto& entry) { return entry.second->belongs_to(module); };
   std::erase_if(functions().by_host_stub, is_its);
   std::erase_if(functions().by_address, is_its);
 }

@@ -13,13 +13,16 @@ class Module;
 
 class Function {
  public:
-  Function(Module& module, std::string name) : module_(module), name_(std::move(name)) {}
+  Function(std::weak_ptr<Module> module, std::string name)
+      : module_(std::move(module)), name_(std::move(name)) {}
 
   const std::string& name() const { return name_; }
-  Module& module() const { return module_; }
+  // Throws ApiError if it was unloaded: graphs hold functions, but not their modules.
+  std::shared_ptr<Module> module() const;
+  bool belongs_to(const Module& module) const { return module_.lock().get() == &module; }
 
-  // The code, loaded if it was not. Throws ApiError if the module cannot be loaded or has no such
-  // kernel.
+  // The code, loaded if it was not; lives as long as the module. Throws ApiError if the module was
+  // unloaded, cannot be loaded or has no such kernel.
   const Kernel& kernel() const;
   // The limit on dynamic shared memory: as set, or what is left of what needs no opting in.
   uint64_t max_dynamic_shared_bytes() const;
@@ -36,7 +39,7 @@ class Function {
   int cluster_scheduling_policy = 0;
 
  private:
-  Module& module_;
+  std::weak_ptr<Module> module_;  // which holds its functions
   std::string name_;
 };
 

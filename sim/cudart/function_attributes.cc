@@ -1,6 +1,7 @@
 #include "sim/cudart/function_attributes.h"
 
 #include "sim/cudart/api.h"
+#include "sim/cudart/device_attributes.h"
 #include "sim/cudart/handle_table.h"
 #include "sim/cudart/launch.h"
 #include "sim/cudart/module.h"
@@ -93,7 +94,7 @@ cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAttribute attribu
 cudaError_t cudaKernelSetAttributeForDevice(cudaKernel_t kernel, cudaFuncAttribute attribute,
                                             int value, int device) {
   return api_call("cudaKernelSetAttributeForDevice", [&] {
-    require(device == 0, cudaErrorInvalidDevice, "device = ", device, ": must be 0");
+    require_device(device);
     set_function_attribute(*find_function(kernel), attribute, value);
   });
 }

@@ -2,12 +2,15 @@
 
 #include <cuda.h>
 
-#include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "sim/cudart/api.h"
+#include "sim/cudart/capture.h"
+#include "sim/cudart/event.h"
 #include "sim/cudart/occupancy.h"
 #include "sim/cudart/runtime.h"
+#include "sim/cudart/stream.h"
 
 namespace mpfa::sim::cudart {
 namespace {
@@ -65,8 +68,10 @@ void check_cooperative(const KernelWork& work, const Kernel& kernel) {
 std::vector<std::byte> pack(const Kernel& kernel, const LaunchArguments& arguments) {
   std::vector<std::byte> packed(kernel.param_bytes);
   if (arguments.values == nullptr && !arguments.buffer.empty()) {
-    std::memcpy(packed.data(), arguments.buffer.data(),
-                std::min(packed.size(), arguments.buffer.size()));
+    require(arguments.buffer.size() >= packed.size(), cudaErrorInvalidValue, kernel.name,
+            ": a buffer of ", arguments.buffer.size(), " bytes for ", packed.size(),
+            " bytes of parameters");
+    std::memcpy(packed.data(), arguments.buffer.data(), packed.size());
     return packed;
   }
   require(kernel.params.empty() || arguments.values != nullptr, cudaErrorInvalidValue, kernel.name,
@@ -78,6 +83,25 @@ std::vector<std::byte> pack(const Kernel& kernel, const LaunchArguments& argumen
     std::memcpy(packed.data() + param.offset, arguments.values[i], param.bytes);
   }
   return packed;
+}
+
+// Events that a launch is to record when its blocks have all begun, or said so.
+void record_launch_events(Stream& stream, std::span<const cudaLaunchAttribute> attributes) {
+  for (const cudaLaunchAttribute& attribute : attributes) {
+    cudaEvent_t event = nullptr;
+    if (attribute.id == cudaLaunchAttributeProgrammaticEvent) {
+      event = attribute.val.programmaticEvent.event;
+    } else if (attribute.id == cudaLaunchAttributeLaunchCompletionEvent) {
+      event = attribute.val.launchCompletionEvent.event;
+    }
+    if (event == nullptr) continue;
+    const std::shared_ptr<Event> found = find_event(event);
+    if (stream.capture != nullptr) {
+      capture_event_record(stream, *found);
+    } else {
+      found->record();
+    }
+  }
 }
 
 }  // namespace
@@ -139,6 +163,28 @@ KernelWork make_kernel_work(const void* function, const LaunchShape& shape,
   check_kernel_work(work);
   work.params = pack(work.function->kernel(), arguments);
   return work;
+}
+
+void launch(const void* function, const LaunchShape& shape,
+            std::span<const cudaLaunchAttribute> attributes, const LaunchArguments& arguments,
+            cudaStream_t stream_handle) {
+  Stream& stream = find_stream(stream_handle);
+  KernelWork work;
+  try {
+    work = make_kernel_work(function, shape, attributes, arguments);
+  } catch (...) {
+    if (stream.capture != nullptr) invalidate(*stream.capture);
+    throw;
+  }
+  issue(stream, std::move(work));
+  record_launch_events(stream, attributes);
+}
+
+cudaLaunchAttribute cooperative_attribute() {
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeCooperative;
+  attribute.val.cooperative = 1;
+  return attribute;
 }
 
 KernelWork make_kernel_work(const cudaKernelNodeParams& params) {

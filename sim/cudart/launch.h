@@ -34,6 +34,14 @@ void set_attribute(KernelWork& work, cudaLaunchAttributeID id,
 // The buffer in a list of CU_LAUNCH_PARAM_* and values (cuLaunchKernel, "extra"); empty if null.
 std::span<const std::byte> argument_buffer(void* const* extra);
 
+// Issues the kernel's work, and records the events that the attributes name. A launch that fails
+// invalidates the stream's capture.
+void launch(const void* function, const LaunchShape& shape,
+            std::span<const cudaLaunchAttribute> attributes, const LaunchArguments& arguments,
+            cudaStream_t stream);
+// What makes a launch a cooperative one.
+cudaLaunchAttribute cooperative_attribute();
+
 // A graph node's parameters, and the inverse. What the inverse points to lives as long as the work.
 KernelWork make_kernel_work(const cudaKernelNodeParams& params);
 cudaKernelNodeParams to_params(KernelWork& work);

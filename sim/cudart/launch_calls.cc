@@ -4,11 +4,8 @@
 #include <vector>
 
 #include "sim/cudart/api.h"
-#include "sim/cudart/capture.h"
-#include "sim/cudart/event.h"
 #include "sim/cudart/handle_table.h"
 #include "sim/cudart/launch.h"
-#include "sim/cudart/stream.h"
 
 namespace mpfa::sim::cudart {
 namespace {
@@ -23,49 +20,13 @@ struct CallConfiguration {
 // Of the <<<>>> whose stubs have not been reached yet.
 thread_local std::vector<CallConfiguration> configurations;
 
-// Events that a launch is to record when its blocks have all begun, or said so.
-void record_launch_events(Stream& stream, std::span<const cudaLaunchAttribute> attributes) {
-  for (const cudaLaunchAttribute& attribute : attributes) {
-    cudaEvent_t event = nullptr;
-    if (attribute.id == cudaLaunchAttributeProgrammaticEvent) {
-      event = attribute.val.programmaticEvent.event;
-    } else if (attribute.id == cudaLaunchAttributeLaunchCompletionEvent) {
-      event = attribute.val.launchCompletionEvent.event;
-    }
-    if (event == nullptr) continue;
-    const std::shared_ptr<Event> found = find_event(event);
-    if (stream.capture != nullptr) {
-      capture_event_record(stream, *found);
-    } else {
-      found->record();
-    }
-  }
-}
-
-void launch(const void* function, const LaunchShape& shape,
-            std::span<const cudaLaunchAttribute> attributes, void** arguments,
-            cudaStream_t stream_handle) {
-  Stream& stream = find_stream(stream_handle);
-  KernelWork work;
-  try {
-    work = make_kernel_work(function, shape, attributes, {.values = arguments, .buffer = {}});
-  } catch (...) {
-    if (stream.capture != nullptr) invalidate(*stream.capture);
-    throw;
-  }
-  issue(stream, std::move(work));
-  record_launch_events(stream, attributes);
-}
-
 cudaError_t launch_call(const char* name, const void* function, dim3 grid, dim3 block,
                         void** arguments, size_t dynamic_shared_bytes, cudaStream_t stream,
                         bool cooperative = false) {
   return api_call(name, [&] {
-    cudaLaunchAttribute attribute{};
-    attribute.id = cudaLaunchAttributeCooperative;
-    attribute.val.cooperative = 1;
+    const cudaLaunchAttribute attribute = cooperative_attribute();
     launch(function, {to_dim3(grid), to_dim3(block), dynamic_shared_bytes},
-           std::span(&attribute, cooperative ? 1 : 0), arguments, stream);
+           std::span(&attribute, cooperative ? 1 : 0), {.values = arguments, .buffer = {}}, stream);
   });
 }
 
@@ -121,7 +82,8 @@ cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* fu
             "attrs is null");
     launch(function,
            {to_dim3(config->gridDim), to_dim3(config->blockDim), config->dynamicSmemBytes},
-           std::span(config->attrs, config->numAttrs), arguments, config->stream);
+           std::span(config->attrs, config->numAttrs), {.values = arguments, .buffer = {}},
+           config->stream);
   });
 }
 

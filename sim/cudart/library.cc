@@ -23,11 +23,11 @@ HandleTable<Module>& libraries() {
   return all;
 }
 
-Symbol find_global(const void* library, const char* name) {
-  require_pointer(name, "name");
-  const Symbol symbol = find_library(library)->program().find_symbol(name);
-  require(symbol.bytes != 0, cudaErrorSymbolNotFound, "the library has no variable ", name);
-  return symbol;
+// `address` and `bytes` may be null.
+void give_variable(void** address, size_t* bytes, const void* library, const char* name) {
+  const Symbol symbol = find_library_variable(library, name);
+  if (address != nullptr) *address = reinterpret_cast<void*>(symbol.address);
+  if (bytes != nullptr) *bytes = symbol.bytes;
 }
 
 }  // namespace
@@ -62,6 +62,13 @@ Function* find_library_function(const void* library, const char* name) {
   const std::shared_ptr<Function>& function = module->function(name);
   register_function(function);
   return function.get();
+}
+
+Symbol find_library_variable(const void* library, const char* name) {
+  require_pointer(name, "name");
+  const Symbol symbol = find_library(library)->program().find_symbol(name);
+  require(symbol.bytes != 0, cudaErrorSymbolNotFound, "the library has no variable ", name);
+  return symbol;
 }
 
 void unload_library(const void* handle) {
@@ -120,19 +127,16 @@ cudaError_t cudaLibraryEnumerateKernels(cudaKernel_t* kernels, unsigned count,
 
 cudaError_t cudaLibraryGetGlobal(void** address, size_t* bytes, cudaLibrary_t library,
                                  const char* name) {
-  return api_call("cudaLibraryGetGlobal", [&] {
-    const Symbol symbol = find_global(library, name);
-    if (address != nullptr) *address = reinterpret_cast<void*>(symbol.address);
-    if (bytes != nullptr) *bytes = symbol.bytes;
-  });
+  return api_call("cudaLibraryGetGlobal", [&] { give_variable(address, bytes, library, name); });
 }
 
 cudaError_t cudaLibraryGetManaged(void** address, size_t* bytes, cudaLibrary_t library,
                                   const char* name) {
   return api_call("cudaLibraryGetManaged", [&] {
-    const Symbol symbol = find_global(library, name);
-    if (address != nullptr) *address = reinterpret_cast<void*>(symbol.address);
-    if (bytes != nullptr) *bytes = symbol.bytes;
+    require_pointer(name, "name");
+    require(find_library(library)->has_managed_variable(name), cudaErrorSymbolNotFound,
+            "the library has no managed variable ", name);
+    give_variable(address, bytes, library, name);
   });
 }
 

@@ -17,5 +17,6 @@ void unload_library(const void* handle);
 // Throw ApiError if there is no such library or function.
 std::shared_ptr<Module> find_library(const void* handle);
 Function* find_library_function(const void* library, const char* name);
+Symbol find_library_variable(const void* library, const char* name);
 
 }  // namespace mpfa::sim::cudart

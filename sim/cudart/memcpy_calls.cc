@@ -8,11 +8,6 @@
 namespace mpfa::sim::cudart {
 namespace {
 
-void issue_copy(cudaStream_t stream, const Copy& copy) {
-  check_copy(copy);
-  issue(stream, copy);
-}
-
 void require_devices(int dst, int src) {
   require(dst == 0 && src == 0, cudaErrorInvalidDevice, "devices ", dst, " and ", src,
           ": there is only device 0");
@@ -37,18 +32,19 @@ cudaMemcpy3DParms to_params(const cudaMemcpy3DPeerParms& peer) {
 extern "C" {
 
 cudaError_t cudaMemcpy(void* dst, const void* src, size_t bytes, cudaMemcpyKind kind) {
-  return api_call("cudaMemcpy", [&] { issue_copy(nullptr, copy_1d(dst, src, bytes, kind)); });
+  return api_call("cudaMemcpy", [&] { issue_checked(nullptr, copy_1d(dst, src, bytes, kind)); });
 }
 
 cudaError_t cudaMemcpyAsync(void* dst, const void* src, size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t stream) {
-  return api_call("cudaMemcpyAsync", [&] { issue_copy(stream, copy_1d(dst, src, bytes, kind)); });
+  return api_call("cudaMemcpyAsync",
+                  [&] { issue_checked(stream, copy_1d(dst, src, bytes, kind)); });
 }
 
 cudaError_t cudaMemcpy2D(void* dst, size_t dst_pitch, const void* src, size_t src_pitch,
                          size_t width, size_t height, cudaMemcpyKind kind) {
   return api_call("cudaMemcpy2D", [&] {
-    issue_copy(nullptr, copy_2d(dst, dst_pitch, src, src_pitch, width, height, kind));
+    issue_checked(nullptr, copy_2d(dst, dst_pitch, src, src_pitch, width, height, kind));
   });
 }
 
@@ -56,21 +52,21 @@ cudaError_t cudaMemcpy2DAsync(void* dst, size_t dst_pitch, const void* src, size
                               size_t width, size_t height, cudaMemcpyKind kind,
                               cudaStream_t stream) {
   return api_call("cudaMemcpy2DAsync", [&] {
-    issue_copy(stream, copy_2d(dst, dst_pitch, src, src_pitch, width, height, kind));
+    issue_checked(stream, copy_2d(dst, dst_pitch, src, src_pitch, width, height, kind));
   });
 }
 
 cudaError_t cudaMemcpy3D(const cudaMemcpy3DParms* params) {
   return api_call("cudaMemcpy3D", [&] {
     require_pointer(params, "p");
-    issue_copy(nullptr, copy_3d(*params));
+    issue_checked(nullptr, copy_3d(*params));
   });
 }
 
 cudaError_t cudaMemcpy3DAsync(const cudaMemcpy3DParms* params, cudaStream_t stream) {
   return api_call("cudaMemcpy3DAsync", [&] {
     require_pointer(params, "p");
-    issue_copy(stream, copy_3d(*params));
+    issue_checked(stream, copy_3d(*params));
   });
 }
 
@@ -78,7 +74,7 @@ cudaError_t cudaMemcpyPeer(void* dst, int dst_device, const void* src, int src_d
                            size_t bytes) {
   return api_call("cudaMemcpyPeer", [&] {
     require_devices(dst_device, src_device);
-    issue_copy(nullptr, copy_1d(dst, src, bytes, cudaMemcpyDeviceToDevice));
+    issue_checked(nullptr, copy_1d(dst, src, bytes, cudaMemcpyDeviceToDevice));
   });
 }
 
@@ -86,21 +82,21 @@ cudaError_t cudaMemcpyPeerAsync(void* dst, int dst_device, const void* src, int 
                                 size_t bytes, cudaStream_t stream) {
   return api_call("cudaMemcpyPeerAsync", [&] {
     require_devices(dst_device, src_device);
-    issue_copy(stream, copy_1d(dst, src, bytes, cudaMemcpyDeviceToDevice));
+    issue_checked(stream, copy_1d(dst, src, bytes, cudaMemcpyDeviceToDevice));
   });
 }
 
 cudaError_t cudaMemcpy3DPeer(const cudaMemcpy3DPeerParms* params) {
   return api_call("cudaMemcpy3DPeer", [&] {
     require_pointer(params, "p");
-    issue_copy(nullptr, copy_3d(to_params(*params)));
+    issue_checked(nullptr, copy_3d(to_params(*params)));
   });
 }
 
 cudaError_t cudaMemcpy3DPeerAsync(const cudaMemcpy3DPeerParms* params, cudaStream_t stream) {
   return api_call("cudaMemcpy3DPeerAsync", [&] {
     require_pointer(params, "p");
-    issue_copy(stream, copy_3d(to_params(*params)));
+    issue_checked(stream, copy_3d(to_params(*params)));
   });
 }
 
@@ -112,7 +108,7 @@ cudaError_t cudaMemcpyBatchAsync(void* const* dsts, const void* const* srcs, con
     require(dsts != nullptr && srcs != nullptr && sizes != nullptr && count != 0,
             cudaErrorInvalidValue, "a batch of ", count, " copies, or a list that is null");
     for (size_t i = 0; i < count; ++i) {
-      issue_copy(stream, copy_1d(dsts[i], srcs[i], sizes[i], cudaMemcpyDefault));
+      issue_checked(stream, copy_1d(dsts[i], srcs[i], sizes[i], cudaMemcpyDefault));
     }
   });
 }

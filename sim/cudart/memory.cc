@@ -49,6 +49,21 @@ void free_device(void* address) {
   pool_freed(address);
 }
 
+cudaMemoryType memory_type_of(const Allocation& allocation) {
+  switch (allocation.kind) {
+    case MemoryKind::kDevice:
+    case MemoryKind::kModule:
+    case MemoryKind::kHeap:
+      return cudaMemoryTypeDevice;
+    case MemoryKind::kManaged:
+      return cudaMemoryTypeManaged;
+    case MemoryKind::kPinnedHost:
+    case MemoryKind::kRegisteredHost:
+      return cudaMemoryTypeHost;
+  }
+  return cudaMemoryTypeUnregistered;
+}
+
 extern "C" {
 
 cudaError_t cudaMalloc(void** address, size_t bytes) {

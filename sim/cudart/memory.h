@@ -15,6 +15,9 @@ void* allocate(size_t bytes, MemoryKind kind);
 // Throws ApiError unless a live allocation of device or managed memory begins at `address`.
 void free_device(void* address);
 
+// What the runtime calls the allocation's kind.
+cudaMemoryType memory_type_of(const Allocation& allocation);
+
 // Bytes that are taken of the device's memory: all but the host's pinned memory.
 uint64_t used_device_bytes();
 

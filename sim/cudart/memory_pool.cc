@@ -10,6 +10,7 @@
 
 #include "sim/cudart/api.h"
 #include "sim/cudart/capture.h"
+#include "sim/cudart/device_attributes.h"
 #include "sim/cudart/handle_table.h"
 #include "sim/cudart/memory.h"
 #include "sim/cudart/runtime.h"
@@ -129,10 +130,6 @@ void set_attribute(MemoryPool& pool, cudaMemPoolAttr attribute, const void* valu
                                  : *static_cast<const uint64_t*>(value);
 }
 
-void require_device_0(int device) {
-  require(device == 0, cudaErrorInvalidDevice, "device = ", device, ": must be 0");
-}
-
 void require_pinned_on_device(const cudaMemLocation* location, cudaMemAllocationType type) {
   require_pointer(location, "location");
   require(location->type == cudaMemLocationTypeDevice && location->id == 0 &&
@@ -184,7 +181,7 @@ cudaError_t cudaFreeAsync(void* address, cudaStream_t stream) {
 cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int device) {
   return api_call("cudaDeviceGetDefaultMemPool", [&] {
     require_pointer(pool, "memPool");
-    require_device_0(device);
+    require_device(device);
     *pool = to_handle<cudaMemPool_t>(default_pool().get());
   });
 }
@@ -192,14 +189,14 @@ cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int device) {
 cudaError_t cudaDeviceGetMemPool(cudaMemPool_t* pool, int device) {
   return api_call("cudaDeviceGetMemPool", [&] {
     require_pointer(pool, "memPool");
-    require_device_0(device);
+    require_device(device);
     *pool = to_handle<cudaMemPool_t>(current_pool());
   });
 }
 
 cudaError_t cudaDeviceSetMemPool(int device, cudaMemPool_t pool) {
   return api_call("cudaDeviceSetMemPool", [&] {
-    require_device_0(device);
+    require_device(device);
     current_pool() = find_pool(pool).get();
   });
 }

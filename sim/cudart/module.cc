@@ -10,6 +10,7 @@
 #include "sim/fatbin/choose_ptx.h"
 #include "sim/fatbin/fat_binary.h"
 #include "sim/ptx/lexer.h"
+#include "sim/ptx/token_stream.h"
 
 namespace mpfa::sim::cudart {
 
@@ -84,9 +85,27 @@ void Module::load() {
   }
 }
 
+// PTX ISA, "Variable Attribute Directive: .attribute": it stands before the variable's name, and
+// nothing else between them is a name.
+bool Module::has_managed_variable(std::string_view name) const {
+  const std::string text = ptx();
+  TokenStream in(text);
+  while (!in.at_end()) {
+    if (!in.take_dotted("attribute")) {
+      in.next();
+      continue;
+    }
+    bool is_managed = false;
+    while (!in.at_end() && !in.take(")")) is_managed |= in.next().is_dotted("managed");
+    while (!in.at_end() && in.peek().kind != TokenKind::kIdentifier) in.next();
+    if (is_managed && in.peek().text == name) return true;
+  }
+  return false;
+}
+
 const std::shared_ptr<Function>& Module::function(const std::string& name) {
   auto& function = functions_[name];
-  if (!function) function = std::make_shared<Function>(*this, name);
+  if (!function) function = std::make_shared<Function>(weak_from_this(), name);
   return function;
 }
 

@@ -14,7 +14,7 @@
 
 namespace mpfa::sim::cudart {
 
-class Module {
+class Module : public std::enable_shared_from_this<Module> {
  public:
   // `code` is a fat binary that outlives the module. Of relocatable device code (-rdc=true) it is
   // what the linker made.
@@ -26,6 +26,9 @@ class Module {
 
   // Throws ApiError if there is no PTX for the device, or it cannot be read; said once on stderr.
   Program& program();
+
+  // Whether the code has a variable of that name with .attribute(.managed).
+  bool has_managed_variable(std::string_view name) const;
 
   // The function of that name, whether or not the code has it: Function::kernel() finds out.
   const std::shared_ptr<Function>& function(const std::string& name);

@@ -3,32 +3,19 @@
 
 #include "sim/cudart/api.h"
 #include "sim/cudart/copy.h"
+#include "sim/cudart/memory.h"
 #include "sim/cudart/runtime.h"
 #include "sim/cudart/stream.h"
 
 namespace mpfa::sim::cudart {
 namespace {
 
-cudaMemoryType type_of(const Allocation& allocation) {
-  switch (allocation.kind) {
-    case MemoryKind::kDevice:
-    case MemoryKind::kModule:
-      return cudaMemoryTypeDevice;
-    case MemoryKind::kManaged:
-      return cudaMemoryTypeManaged;
-    case MemoryKind::kPinnedHost:
-    case MemoryKind::kRegisteredHost:
-      return cudaMemoryTypeHost;
-  }
-  return cudaMemoryTypeUnregistered;
-}
-
 void describe(cudaPointerAttributes& attributes, const void* address) {
   constexpr int kNoDevice = -2;  // what the real runtime says
   const auto found = gpu().memory().find(reinterpret_cast<uint64_t>(address));
   void* pointer = const_cast<void*>(address);
   attributes = {};
-  attributes.type = found ? type_of(*found) : cudaMemoryTypeUnregistered;
+  attributes.type = found ? memory_type_of(*found) : cudaMemoryTypeUnregistered;
   attributes.device = found ? 0 : kNoDevice;
   if (attributes.type != cudaMemoryTypeUnregistered) attributes.devicePointer = pointer;
   if (attributes.type != cudaMemoryTypeDevice) attributes.hostPointer = pointer;

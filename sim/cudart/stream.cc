@@ -71,8 +71,9 @@ void run_callback(Stream& stream, cudaStream_t handle, cudaStreamCallback_t call
 
 }  // namespace
 
-NullIsPerThread::NullIsPerThread() { null_is_per_thread = true; }
-NullIsPerThread::~NullIsPerThread() { null_is_per_thread = false; }
+NullIsPerThread::NullIsPerThread() : before_(std::exchange(null_is_per_thread, true)) {}
+NullIsPerThread::~NullIsPerThread() { null_is_per_thread = before_; }
+bool is_null_per_thread() { return null_is_per_thread; }
 
 Stream& find_stream(cudaStream_t handle) {
   if (handle == nullptr && null_is_per_thread) return per_thread_stream();
@@ -93,6 +94,16 @@ void issue(Stream& stream, Work work) {
 }
 
 void issue(cudaStream_t stream, Work work) { issue(find_stream(stream), std::move(work)); }
+
+void issue_checked(cudaStream_t stream, const Copy& copy) {
+  check_copy(copy);
+  issue(stream, copy);
+}
+
+void issue_checked(cudaStream_t stream, const Fill& fill) {
+  check_fill(fill);
+  issue(stream, fill);
+}
 
 extern "C" {
 

@@ -40,10 +40,17 @@ class NullIsPerThread {
   ~NullIsPerThread();
   NullIsPerThread(const NullIsPerThread&) = delete;
   NullIsPerThread& operator=(const NullIsPerThread&) = delete;
+
+ private:
+  bool before_;
 };
+bool is_null_per_thread();
 
 // Does the work, or adds it to the stream's graph.
 void issue(Stream& stream, Work work);
 void issue(cudaStream_t stream, Work work);
+// The same, of what check_copy and check_fill let pass.
+void issue_checked(cudaStream_t stream, const Copy& copy);
+void issue_checked(cudaStream_t stream, const Fill& fill);
 
 }  // namespace mpfa::sim::cudart

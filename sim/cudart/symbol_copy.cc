@@ -14,11 +14,6 @@ std::byte* part_of(const void* shadow, size_t bytes, size_t offset) {
   return reinterpret_cast<std::byte*>(symbol.address + offset);
 }
 
-void issue_copy(cudaStream_t stream, const Copy& copy) {
-  check_copy(copy);
-  issue(stream, copy);
-}
-
 }  // namespace
 
 Copy copy_to_symbol(const void* symbol, const void* src, size_t bytes, size_t offset,
@@ -43,26 +38,29 @@ extern "C" {
 
 cudaError_t cudaMemcpyToSymbol(const void* symbol, const void* src, size_t bytes, size_t offset,
                                cudaMemcpyKind kind) {
-  return api_call("cudaMemcpyToSymbol",
-                  [&] { issue_copy(nullptr, copy_to_symbol(symbol, src, bytes, offset, kind)); });
+  return api_call("cudaMemcpyToSymbol", [&] {
+    issue_checked(nullptr, copy_to_symbol(symbol, src, bytes, offset, kind));
+  });
 }
 
 cudaError_t cudaMemcpyFromSymbol(void* dst, const void* symbol, size_t bytes, size_t offset,
                                  cudaMemcpyKind kind) {
-  return api_call("cudaMemcpyFromSymbol",
-                  [&] { issue_copy(nullptr, copy_from_symbol(dst, symbol, bytes, offset, kind)); });
+  return api_call("cudaMemcpyFromSymbol", [&] {
+    issue_checked(nullptr, copy_from_symbol(dst, symbol, bytes, offset, kind));
+  });
 }
 
 cudaError_t cudaMemcpyToSymbolAsync(const void* symbol, const void* src, size_t bytes,
                                     size_t offset, cudaMemcpyKind kind, cudaStream_t stream) {
   return api_call("cudaMemcpyToSymbolAsync",
-                  [&] { issue_copy(stream, copy_to_symbol(symbol, src, bytes, offset, kind)); });
+                  [&] { issue_checked(stream, copy_to_symbol(symbol, src, bytes, offset, kind)); });
 }
 
 cudaError_t cudaMemcpyFromSymbolAsync(void* dst, const void* symbol, size_t bytes, size_t offset,
                                       cudaMemcpyKind kind, cudaStream_t stream) {
-  return api_call("cudaMemcpyFromSymbolAsync",
-                  [&] { issue_copy(stream, copy_from_symbol(dst, symbol, bytes, offset, kind)); });
+  return api_call("cudaMemcpyFromSymbolAsync", [&] {
+    issue_checked(stream, copy_from_symbol(dst, symbol, bytes, offset, kind));
+  });
 }
 
 cudaError_t cudaGetSymbolAddress(void** address, const void* symbol) {

@@ -20,9 +20,11 @@ std::mutex& kernel_mutex() {
 }
 
 void run_kernel(const KernelWork& work) {
+  // Held, as another thread may unload it while the kernel runs.
+  const std::shared_ptr<Module> module = work.function->module();
   Launch launch;
   launch.kernel = &work.function->kernel();
-  launch.program = &work.function->module().program();
+  launch.program = &module->program();
   launch.grid = work.grid;
   launch.block = work.block;
   launch.cluster = work.cluster;

@@ -182,6 +182,18 @@ void decode_arrive(InsnDecoder& d) {
   d.detail<ArriveDetail>(insn, detail);
 }
 
+Step do_nothing(Warp& /*w*/, const Insn& /*i*/) { return Step::kNext; }
+
+// cp.async.bulk.prefetch.L2.global [a], size {, cache-policy}. Caches are not modelled.
+void decode_bulk_prefetch(InsnDecoder& d) {
+  if (!d.take("L2") || !d.take("global")) d.fail(".L2.global is missing");
+  if (take_cache_policy(d) != 2) d.fail("the number of operands is wrong");
+  d.expect_no_more();
+  d.address(0);
+  d.source(1, ScalarType::kB32);
+  d.emit(&do_nothing);
+}
+
 }  // namespace
 
 size_t take_cache_policy(InsnDecoder& d) {
@@ -199,7 +211,7 @@ void decode_cp(InsnDecoder& d) {
     const bool is_prefetch = d.take("prefetch");
     const bool is_tensor = d.take("tensor");
     if (is_prefetch && is_tensor) return decode_tensor_prefetch(d);
-    if (is_prefetch) return decode_prefetch(d);
+    if (is_prefetch) return decode_bulk_prefetch(d);
     if (is_tensor) return is_reduction ? decode_tensor_reduce(d) : decode_tensor_copy(d);
     return is_reduction ? decode_bulk_reduce(d) : decode_bulk_copy(d);
   }

@@ -65,8 +65,8 @@ struct Resolved {
 };
 
 // Lanes of a generic access whose address is in shared memory. One may be in local memory, too: the
-// ISA (atom, red) has it undefined, but an H200 does it, and libcu++'s barriers on the stack need it.
-// Vector operations are for global memory alone.
+// ISA (atom, red) has it undefined, but an H200 does it, and libcu++'s barriers on the stack need
+// it. Vector operations are for global memory alone.
 uint32_t find_shared_lanes(const Warp& w, const Insn& i, const AtomicDetail& m,
                            const uint64_t* addresses) {
   if (m.space == MemorySpace::kShared || m.space == MemorySpace::kSharedCluster) return kAllLanes;

@@ -2,6 +2,7 @@
 #include <bit>
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "sim/insn/decoder.h"
 #include "sim/insn/families.h"
@@ -42,9 +43,22 @@ uint32_t uniform(Warp& w, const Insn& i, Slot slot, const char* what) {
   return first;
 }
 
-bool is_complete(const Block& block, const Barrier& barrier) {
-  const uint32_t expected = barrier.expected != 0 ? barrier.expected : block.live_threads();
-  return barrier.arrived >= expected;
+// PTX ISA, "barrier": a thread "waits for all non-exited threads of its warp", which then arrives
+// whole. Counts the warps that have come to that, by arrivals or by ends of threads.
+void count_whole_warps(const Block& block, Barrier& barrier) {
+  for (size_t i = 0; i < barrier.incomplete.size(); ++i) {
+    uint32_t& lanes = barrier.incomplete[i];
+    if (lanes == 0 || (block.warps[i]->live() & ~lanes) != 0) continue;
+    barrier.counted += kWarpSize;
+    lanes = 0;
+    block.cluster->notify();
+  }
+}
+
+bool is_complete(const Block& block, Barrier& barrier) {
+  if (barrier.expected == 0) return barrier.arrived >= block.live_threads();
+  count_whole_warps(block, barrier);
+  return barrier.counted >= barrier.expected;
 }
 
 Meeting meeting_of(const Block& block, const Barrier& barrier) {
@@ -56,19 +70,23 @@ void complete(Block& block, Barrier& barrier) {
     if (barrier.expected == 0) monitor->add_ended(meeting_of(block, barrier), block);
     monitor->complete(meeting_of(block, barrier), barrier.generation);
   }
-  barrier.last_count = barrier.count;
-  barrier.last_all = barrier.all;
-  barrier.last_any = barrier.any;
-  const uint64_t generation = barrier.generation + 1;
-  barrier = {.generation = generation,
-             .last_count = barrier.last_count,
-             .last_all = barrier.last_all,
-             .last_any = barrier.last_any};
+  Barrier next;
+  next.generation = barrier.generation + 1;
+  next.last_count = barrier.count;
+  next.last_all = barrier.all;
+  next.last_any = barrier.any;
+  barrier = std::move(next);
   block.cluster->notify();
 }
 
 void arrive(Warp& w, const Insn& i, const BarrierDetail& detail, Barrier& barrier) {
-  const auto here = static_cast<uint32_t>(std::popcount(w.mask));
+  barrier.arrived += static_cast<uint32_t>(std::popcount(w.mask));
+  if (w.mask == w.live() && barrier.incomplete.empty()) {
+    barrier.counted += kWarpSize;
+  } else {
+    barrier.incomplete.resize(w.block->warps.size());
+    barrier.incomplete[w.index] |= w.mask;
+  }
   if (detail.threads != kNoSlot) {
     const uint32_t threads = uniform(w, i, detail.threads, "thread counts");
     if (threads == 0 || threads % kWarpSize != 0) {
@@ -82,16 +100,17 @@ void arrive(Warp& w, const Insn& i, const BarrierDetail& detail, Barrier& barrie
                  std::to_string(barrier.expected) + " for those that came before");
     }
     barrier.expected = threads;
-    // A warp counts whole, even if some of its threads do not exist.
-    barrier.arrived += detail.aligned ? kWarpSize : here;
-  } else {
-    barrier.arrived += here;
   }
   if (detail.predicate == kNoSlot) return;
   const uint32_t yes = w.predicate(detail.predicate) & w.mask;
   barrier.count += static_cast<uint32_t>(std::popcount(yes));
   barrier.all &= yes == w.mask;
   barrier.any |= yes != 0;
+}
+
+// Whether others of the warp have not come to where the active lanes have arrived.
+bool awaits_its_warp(const Warp& w, const Barrier& barrier) {
+  return !barrier.incomplete.empty() && (barrier.incomplete[w.index] & w.mask) != 0;
 }
 
 void store_reduction(Warp& w, const BarrierDetail& detail, const Barrier& barrier) {
@@ -134,6 +153,7 @@ Step barrier(Warp& w, const Insn& i) {
     complete(block, at);  // others have exited
   }
   if (detail.op == BarrierOp::kArrive) {
+    if (wait.token == at.generation && awaits_its_warp(w, at)) return Step::kBlock;
     wait = {};
     return Step::kNext;
   }
@@ -146,8 +166,6 @@ Step barrier(Warp& w, const Insn& i) {
 
 // ---- bar.warp.sync
 // ---------------------------------------------------------------------------------
-
-Step warp_barrier(Warp& w, const Insn& i);
 
 // Threads of a warp may meet at different bar.warp.sync instructions.
 Step warp_barrier(Warp& w, const Insn& i) {
@@ -192,15 +210,20 @@ Step warp_barrier(Warp& w, const Insn& i) {
 // ---- barrier.cluster
 // -------------------------------------------------------------------------------
 
-uint32_t live_threads(const Cluster& cluster) {
-  uint32_t count = 0;
-  for (const auto& block : cluster.blocks) count += block->live_threads();
-  return count;
+bool all_have_arrived(const Cluster& cluster) {
+  for (const auto& block : cluster.blocks) {
+    for (const auto& warp : block->warps) {
+      if ((warp->live() & ~warp->cluster_arrived) != 0) return false;
+    }
+  }
+  return true;
 }
 
 void complete_cluster_if_all(Cluster& cluster) {
-  if (cluster.barrier_arrived < live_threads(cluster)) return;
-  cluster.barrier_arrived = 0;
+  if (!all_have_arrived(cluster)) return;
+  for (const auto& block : cluster.blocks) {
+    for (const auto& warp : block->warps) warp->cluster_arrived = 0;
+  }
   ++cluster.barrier_generation;
   if (cluster.monitor != nullptr) {
     for (const auto& block : cluster.blocks) cluster.monitor->add_ended(cluster_barrier(), *block);
@@ -212,11 +235,15 @@ void complete_cluster_if_all(Cluster& cluster) {
 Step cluster_arrive(Warp& w, const Insn& i) {
   if (i.u8 != 0 && !gather_warp(w)) return Step::kBlock;
   Cluster& cluster = *w.block->cluster;
-  for (int lane = 0; lane < kWarpSize; ++lane) {
-    if ((w.mask >> lane & 1) != 0) w.cluster_arrival[lane] = cluster.barrier_generation + 1;
-  }
+  for_each_lane(w.mask, [&](int lane) {
+    if (w.cluster_arrival[lane] != 0) {
+      w.fail(FaultKind::kCheck, i, 1u << lane,
+             "barrier.cluster.arrive again without barrier.cluster.wait between");
+    }
+    w.cluster_arrival[lane] = cluster.barrier_generation + 1;
+  });
   arrive(w, w.mask, cluster_barrier(), i.imm != 0);
-  cluster.barrier_arrived += static_cast<uint32_t>(std::popcount(w.mask));
+  w.cluster_arrived |= w.mask;
   complete_cluster_if_all(cluster);
   return Step::kNext;
 }
@@ -247,6 +274,7 @@ Step cluster_wait(Warp& w, const Insn& i) {
     }
   }
   leave_cluster_barrier(w);
+  for_each_lane(w.mask, [&](int lane) { w.cluster_arrival[lane] = 0; });
   return Step::kNext;
 }
 

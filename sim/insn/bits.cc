@@ -193,7 +193,8 @@ struct Fns {
     if (base > 31) return ~0u;
     if (n == 0) return (bits >> base & 1) != 0 ? base : ~0u;
     const int step = n > 0 ? 1 : -1;
-    int left = n > 0 ? n : -n;
+    // Of 2^31, too: there are no so many bits.
+    uint32_t left = n > 0 ? static_cast<uint32_t>(n) : 0u - static_cast<uint32_t>(n);
     for (int at = static_cast<int>(base); at >= 0 && at < 32; at += step) {
       if ((bits >> at & 1) != 0 && --left == 0) return static_cast<uint32_t>(at);
     }
@@ -582,6 +583,23 @@ void decode_logic(InsnDecoder& d, BitOp op, Handler of_predicates) {
 
 constexpr ScalarType kWord = ScalarType::kB32;
 
+ScalarType expect_type_of(InsnDecoder& d, std::initializer_list<ScalarType> choices) {
+  const ScalarType type = d.expect_type();
+  if (std::find(choices.begin(), choices.end(), type) == choices.end()) {
+    d.fail("the type ." + std::string(name_of(type)) + " is not allowed here");
+  }
+  return type;
+}
+
+ScalarType expect_b32_or_b64(InsnDecoder& d) {
+  return expect_type_of(d, {ScalarType::kB32, ScalarType::kB64});
+}
+
+ScalarType expect_integer_of_32_or_64(InsnDecoder& d) {
+  return expect_type_of(d,
+                        {ScalarType::kU32, ScalarType::kS32, ScalarType::kU64, ScalarType::kS64});
+}
+
 }  // namespace
 
 void decode_and(InsnDecoder& d) {
@@ -612,11 +630,13 @@ void decode_cnot(InsnDecoder& d) {
 
 void decode_lop3(InsnDecoder& d) {
   const int combine = d.take_one({"and", "or"});
-  const ScalarType type = d.expect_type();
+  const ScalarType type = expect_type_of(d, {kWord});
   d.expect_no_more();
   const int64_t table = d.immediate(4);
   if (table < 0 || table > 255) d.fail("the table must be in 0 to 255");
   const bool is_pair = d.operand(0).kind == OperandKind::kPair;
+  if (is_pair != (combine >= 0)) d.fail("d|p goes with .and or .or");
+  if (d.count() != (is_pair ? 6u : 5u)) d.fail("the number of operands is wrong");
   const Slot a = d.source(1, type);
   const Slot b = d.source(2, type);
   const Slot c = d.source(3, type);
@@ -629,14 +649,15 @@ void decode_lop3(InsnDecoder& d) {
   insn.c = c;
   insn.u8 = static_cast<uint8_t>(table);
   if (!is_pair) return;
-  // p = (d != 0) BoolOp q
+  // p = (d != 0) BoolOp q. Not in p at first, which may be q or the guard.
   const Slot q = d.predicate(d.operand(5));
   const Slot p = d.predicate_target(d.operand(0).parts[1]);
-  emit_not_zero(d, p, to);
+  const Slot is_set = d.scratch(1);
+  emit_not_zero(d, is_set, to);
   Insn& joined = d.emit(combine == 0 ? &predicate_logic<PredicateOp::kAnd>
                                      : &predicate_logic<PredicateOp::kOr>);
   joined.dst = p;
-  joined.a = p;
+  joined.a = is_set;
   joined.b = q;
 }
 
@@ -644,7 +665,7 @@ void decode_shf(InsnDecoder& d) {
   const int side = d.take_one({"l", "r"});
   const int mode = d.take_one({"wrap", "clamp"});
   if (side < 0 || mode < 0) d.fail(".l or .r, .wrap or .clamp are missing");
-  const ScalarType type = d.expect_type();
+  const ScalarType type = expect_type_of(d, {kWord});
   emit_bits(d, BitOp::kFunnel, type, (side == 0 ? 1 : 0) | (mode == 1 ? 2 : 0), type,
             {type, type, kWord});
 }
@@ -660,54 +681,54 @@ void decode_shr(InsnDecoder& d) {
 }
 
 void decode_prmt(InsnDecoder& d) {
-  const ScalarType type = d.expect_type();
+  const ScalarType type = expect_type_of(d, {kWord});
   const int mode = d.take_one({"f4e", "b4e", "rc8", "ecl", "ecr", "rc16"});
   emit_bits(d, BitOp::kPrmt, type, mode, type, {type, type, type});
 }
 
 void decode_popc(InsnDecoder& d) {
-  const ScalarType type = d.expect_type();
+  const ScalarType type = expect_b32_or_b64(d);
   emit_bits(d, BitOp::kPopc, type, 0, kWord, {type});
 }
 
 void decode_clz(InsnDecoder& d) {
-  const ScalarType type = d.expect_type();
+  const ScalarType type = expect_b32_or_b64(d);
   emit_bits(d, BitOp::kClz, type, 0, kWord, {type});
 }
 
 void decode_bfind(InsnDecoder& d) {
   const bool shift_amount = d.take("shiftamt");
-  const ScalarType type = d.expect_type();
+  const ScalarType type = expect_integer_of_32_or_64(d);
   emit_bits(d, BitOp::kBfind, type, shift_amount ? 1 : 0, kWord, {type});
 }
 
 void decode_fns(InsnDecoder& d) {
-  emit_bits(d, BitOp::kFns, d.expect_type(), 0, kWord, {kWord, kWord, kWord});
+  emit_bits(d, BitOp::kFns, expect_type_of(d, {kWord}), 0, kWord, {kWord, kWord, kWord});
 }
 
 void decode_brev(InsnDecoder& d) {
-  const ScalarType type = d.expect_type();
+  const ScalarType type = expect_b32_or_b64(d);
   emit_bits(d, BitOp::kBrev, type, 0, type, {type});
 }
 
 void decode_bfe(InsnDecoder& d) {
-  const ScalarType type = d.expect_type();
+  const ScalarType type = expect_integer_of_32_or_64(d);
   emit_bits(d, BitOp::kBfe, type, 0, type, {type, kWord, kWord});
 }
 
 void decode_bfi(InsnDecoder& d) {
-  const ScalarType type = d.expect_type();
+  const ScalarType type = expect_b32_or_b64(d);
   emit_bits(d, BitOp::kBfi, type, 0, type, {type, type, kWord, kWord});
 }
 
 void decode_bmsk(InsnDecoder& d) {
   const bool wrap = d.take_one({"clamp", "wrap"}) == 1;
-  emit_bits(d, BitOp::kBmsk, d.expect_type(), wrap ? 1 : 0, kWord, {kWord, kWord});
+  emit_bits(d, BitOp::kBmsk, expect_type_of(d, {kWord}), wrap ? 1 : 0, kWord, {kWord, kWord});
 }
 
 void decode_szext(InsnDecoder& d) {
   const bool wrap = d.take_one({"clamp", "wrap"}) == 1;
-  const ScalarType type = d.expect_type();
+  const ScalarType type = expect_type_of(d, {ScalarType::kU32, ScalarType::kS32});
   emit_bits(d, BitOp::kSzext, type, wrap ? 1 : 0, kWord, {kWord, kWord});
 }
 

@@ -114,7 +114,9 @@ void copy_to_global(Warp& w, const Insn& i, const BulkDetail& d, int lane, const
     observe_async(operation, *block, from_offset + begin, bytes_of(range), AccessKind::kRead);
     std::memcpy(buffer->data() + begin, from + begin, bytes_of(range));
   };
-  steps.write = [&d, buffer, to, bytes_of, mask = copy.byte_mask](CopyRange range) {
+  steps.write = [&d, buffer, to, bytes_of, mask = copy.byte_mask,
+                 cluster = w.block->cluster](CopyRange range) {
+    if (d.reduces) cluster->await_turn();
     const size_t begin = range.begin * kUnit;
     move_bytes(d, to + begin, buffer->data() + begin, bytes_of(range), mask);
   };

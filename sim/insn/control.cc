@@ -6,12 +6,14 @@
 #include <utility>
 #include <vector>
 
+#include "mpfa/check.h"
 #include "sim/insn/decoder.h"
 #include "sim/insn/families.h"
 #include "sim/insn/function_decoder.h"
 #include "sim/machine/block.h"
 #include "sim/machine/call_detail.h"
 #include "sim/machine/device_functions.h"
+#include "sim/machine/each_lane.h"
 
 namespace mpfa::sim {
 namespace {
@@ -114,33 +116,68 @@ std::vector<PassedValue> passed_values(InsnDecoder& d, const Operand& list) {
   return result;
 }
 
+// PTX ISA, "alloca": the default alignment, and the largest.
+constexpr int64_t kStackAlignment = 8;
+constexpr int64_t kLargestStackAlignment = int64_t{1} << 23;
+
 // Grows the stack by a number of bytes; the address is in the thread's local window.
+template <class T>
 Step grow_stack(Warp& w, const Insn& i) {
-  const uint64_t bytes = uniform_value<uint64_t>(w, i.a);
-  Frame& frame = *w.split->frame;
-  const uint64_t alignment = static_cast<uint64_t>(i.imm);
-  const uint64_t at = (frame.local_top + alignment - 1) / alignment * alignment;
-  if (at + bytes > w.local_stride) {
-    w.fail(FaultKind::kIllegalAddress, i, w.mask, "alloca: the stack is full");
-  }
-  frame.local_top = at + bytes;
-  for (int lane = 0; lane < kWarpSize; ++lane) {
-    if ((w.mask >> lane & 1) != 0) w.target<uint64_t>(i.dst)[lane] = at;
-  }
+  const auto alignment = static_cast<uint64_t>(i.imm);
+  const T* bytes = w.source<T>(i.a);
+  T* to = w.target<T>(i.dst);
+  for_each_lane(w.mask, [&](int lane) {
+    uint64_t& top = w.split->frame->local_top[static_cast<size_t>(lane)];
+    const uint64_t at = (top + alignment - 1) / alignment * alignment;
+    if (at > w.local_stride || bytes[lane] > w.local_stride - at) {
+      w.fail(FaultKind::kIllegalAddress, i, 1u << lane,
+             internal::str_cat("alloca: ", bytes[lane], " bytes at ", at,
+                               " do not fit the stack of ", w.local_stride, " bytes"));
+    }
+    top = at + bytes[lane];
+    to[lane] = static_cast<T>(at);
+  });
   return Step::kNext;
 }
 
+template <class T>
 Step save_stack(Warp& w, const Insn& i) {
-  for (int lane = 0; lane < kWarpSize; ++lane) {
-    if ((w.mask >> lane & 1) != 0) w.target<uint64_t>(i.dst)[lane] = w.split->frame->local_top;
-  }
+  T* to = w.target<T>(i.dst);
+  for_each_lane(w.mask, [&](int lane) {
+    to[lane] = static_cast<T>(w.split->frame->local_top[static_cast<size_t>(lane)]);
+  });
   return Step::kNext;
 }
 
+template <class T>
 Step restore_stack(Warp& w, const Insn& i) {
-  w.split->frame->local_top = uniform_value<uint64_t>(w, i.a);
+  const T* from = w.source<T>(i.a);
+  Frame& frame = *w.split->frame;
+  const uint64_t lowest = frame.local_base + frame.code->local_bytes;
+  for_each_lane(w.mask, [&](int lane) {
+    uint64_t& top = frame.local_top[static_cast<size_t>(lane)];
+    if (from[lane] < lowest || from[lane] > top) {
+      w.fail(FaultKind::kIllegalAddress, i, 1u << lane,
+             internal::str_cat("stackrestore of ", from[lane], "; stacksave in this call gives ",
+                               lowest, " to ", top));
+    }
+    top = from[lane];
+  });
   return Step::kNext;
 }
+
+// .u32 or .u64, in registers of that width.
+bool takes_64_bits(InsnDecoder& d, size_t reg) {
+  const ScalarType type = d.expect_type();
+  if (type != ScalarType::kU32 && type != ScalarType::kU64) d.fail("the type must be .u32 or .u64");
+  d.expect_no_more();
+  if (d.register_bits(d.operand(reg), type) != bits_of(type)) {
+    d.fail("the register's width is not the type's");
+  }
+  return type == ScalarType::kU64;
+}
+
+ScalarType stack_type(bool is_64) { return is_64 ? ScalarType::kU64 : ScalarType::kU32; }
 
 }  // namespace
 
@@ -220,32 +257,58 @@ void decode_exit(InsnDecoder& d) {
   d.emit(&exit_thread).splits = true;
 }
 
-void decode_trap(InsnDecoder& d) { d.emit(&trap); }
-void decode_brkpt(InsnDecoder& d) { d.emit(&breakpoint); }
-void decode_nanosleep(InsnDecoder& d) { d.emit(&sleep).splits = true; }
-void decode_pmevent(InsnDecoder& d) { d.emit(&do_nothing); }
+void decode_trap(InsnDecoder& d) {
+  d.expect_no_more();
+  d.emit(&trap);
+}
+
+void decode_brkpt(InsnDecoder& d) {
+  d.expect_no_more();
+  d.emit(&breakpoint);
+}
+
+void decode_nanosleep(InsnDecoder& d) {
+  const bool is_right = d.expect_type() == ScalarType::kU32;
+  d.expect_no_more();
+  if (!is_right) d.fail("the type must be .u32");
+  d.source(0, ScalarType::kU32);
+  d.emit(&sleep).splits = true;
+}
+
+void decode_pmevent(InsnDecoder& d) {
+  d.take("mask");
+  d.expect_no_more();
+  d.immediate(0);
+  d.emit(&do_nothing);
+}
 
 void decode_alloca(InsnDecoder& d) {
-  const ScalarType type = d.expect_type();
-  const Slot bytes = d.source(1, type);
-  const Slot to = d.target(0, type);
-  Insn& insn = d.emit(&grow_stack);
-  insn.splits = true;
+  const bool is_64 = takes_64_bits(d, 0);
+  const int64_t alignment = d.count() > 2 ? d.immediate(2) : kStackAlignment;
+  const bool is_power = alignment > 0 && (alignment & (alignment - 1)) == 0;
+  if (!is_power || alignment > kLargestStackAlignment) {
+    d.fail(internal::str_cat("the alignment is ", alignment,
+                             "; it must be a power of two, at most 2^23"));
+  }
+  d.function().code().grows_stack = true;
+  const Slot bytes = d.source(1, stack_type(is_64));
+  const Slot to = d.target(0, stack_type(is_64));
+  Insn& insn = d.emit(is_64 ? &grow_stack<uint64_t> : &grow_stack<uint32_t>);
   insn.dst = to;
   insn.a = bytes;
-  insn.imm = d.count() > 2 ? d.immediate(2) : 8;
+  insn.imm = alignment;
 }
 
 void decode_stacksave(InsnDecoder& d) {
-  const Slot to = d.target(0, d.expect_type());
-  d.emit(&save_stack).dst = to;
+  const bool is_64 = takes_64_bits(d, 0);
+  const Slot to = d.target(0, stack_type(is_64));
+  d.emit(is_64 ? &save_stack<uint64_t> : &save_stack<uint32_t>).dst = to;
 }
 
 void decode_stackrestore(InsnDecoder& d) {
-  const Slot from = d.source(0, d.expect_type());
-  Insn& insn = d.emit(&restore_stack);
-  insn.splits = true;
-  insn.a = from;
+  const bool is_64 = takes_64_bits(d, 0);
+  const Slot from = d.source(0, stack_type(is_64));
+  d.emit(is_64 ? &restore_stack<uint64_t> : &restore_stack<uint32_t>).a = from;
 }
 
 }  // namespace mpfa::sim

@@ -36,7 +36,6 @@ TakenOptions take_options(InsnDecoder& d, ScalarType to, ScalarType from) {
   o.sat = d.take("sat");
   o.relu = d.take("relu");
   o.satfinite = d.take("satfinite");
-  d.take("scaled::n2::ue8m0");
   d.expect_no_more();
   return taken;
 }

@@ -53,8 +53,8 @@ uint8_t decode_proxy(InsnDecoder& d) {
     case 0:
       return 0;
     case 1:
-      d.take_one({"global", "shared::cta", "shared::cluster"});
-      return kAsyncProxy;
+      // Limited to global memory it says nothing of shared memory, which alone is checked.
+      return d.take_one({"shared::cta", "shared::cluster", "global"}) == 2 ? 0 : kAsyncProxy;
     case 2:
       decode_tensor_map_proxy(d);
       return kThreads;

@@ -11,28 +11,86 @@
 namespace mpfa::sim {
 namespace {
 
-FloatModifiers take_modifiers(InsnDecoder& d) {
-  FloatModifiers m;
-  switch (d.take_one({"rn", "rz", "rm", "rp"})) {
-    case 1:
-      m.rounding = Rounding::kZero;
-      break;
-    case 2:
-      m.rounding = Rounding::kDown;
-      break;
-    case 3:
-      m.rounding = Rounding::kUp;
-      break;
-    default:
-      break;
+enum class Roundings : uint8_t { kNone, kNearest, kAll };
+
+// The modifiers that an operation has for a type (PTX ISA, "Floating Point Instructions" and "Half
+// Precision Floating Point Instructions").
+struct Allowed {
+  Roundings rounding = Roundings::kNone;
+  bool ftz = false;
+  bool sat = false;
+  bool relu = false;
+  bool oob = false;
+  bool nan = false;
+  bool xorsign = false;  // with .abs
+  bool abs = false;      // without .xorsign
+};
+
+bool is_f16(ScalarType type) { return type == ScalarType::kF16 || type == ScalarType::kF16x2; }
+bool is_bf16(ScalarType type) { return type == ScalarType::kBf16 || type == ScalarType::kBf16x2; }
+
+Allowed allowed_for(FloatOp op, ScalarType type) {
+  const bool is_half = is_f16(type) || is_bf16(type);
+  const bool is_f32 = type == ScalarType::kF32;
+  const Roundings all = is_half ? Roundings::kNearest : Roundings::kAll;
+  const bool flushes = is_f32 || is_f16(type);
+  switch (op) {
+    case FloatOp::kAdd:
+    case FloatOp::kSub:
+    case FloatOp::kMul:
+      return {.rounding = all, .ftz = flushes || type == ScalarType::kF32x2, .sat = flushes};
+    case FloatOp::kFma:
+      return {.rounding = all,
+              .ftz = flushes || type == ScalarType::kF32x2,
+              .sat = flushes,
+              .relu = is_half,
+              .oob = is_half};
+    case FloatOp::kDiv:
+    case FloatOp::kRcp:
+    case FloatOp::kSqrt:
+      return {.rounding = all, .ftz = is_f32};
+    case FloatOp::kAbs:
+    case FloatOp::kNeg:
+      return {.ftz = flushes};
+    case FloatOp::kMin:
+    case FloatOp::kMax:
+      return {.ftz = flushes, .nan = is_f32 || is_half, .xorsign = is_f32 || is_half};
+    case FloatOp::kMin3:
+    case FloatOp::kMax3:
+      return {.ftz = is_f32, .nan = is_f32, .abs = is_f32};
   }
-  m.ftz = d.take("ftz");
-  m.sat = d.take("sat");
-  m.oob = d.take("oob");
-  m.relu = d.take("relu");
-  m.propagate_nan = d.take("NaN");
-  m.xorsign = d.take("xorsign");
-  m.abs = d.take("abs");
+  return {};
+}
+
+Rounding take_rounding(InsnDecoder& d, Roundings allowed) {
+  if (allowed == Roundings::kNone || d.take("rn")) return Rounding::kNearestEven;
+  if (allowed == Roundings::kNearest) return Rounding::kNearestEven;
+  switch (d.take_one({"rz", "rm", "rp"})) {
+    case 0:
+      return Rounding::kZero;
+    case 1:
+      return Rounding::kDown;
+    case 2:
+      return Rounding::kUp;
+    default:
+      return Rounding::kNearestEven;
+  }
+}
+
+FloatModifiers take_modifiers(InsnDecoder& d, FloatOp op, ScalarType type) {
+  const Allowed allowed = allowed_for(op, type);
+  FloatModifiers m;
+  m.rounding = take_rounding(d, allowed.rounding);
+  m.ftz = allowed.ftz && d.take("ftz");
+  m.sat = allowed.sat && d.take("sat");
+  m.oob = allowed.oob && d.take("oob");
+  m.relu = allowed.relu && d.take("relu");
+  m.propagate_nan = allowed.nan && d.take("NaN");
+  m.xorsign = allowed.xorsign && d.take("xorsign");
+  m.abs = (allowed.abs || m.xorsign) && d.take("abs");
+  d.expect_no_more();
+  if (m.xorsign && !m.abs) d.fail(".xorsign goes with .abs");
+  if (m.sat && m.relu) d.fail(".sat does not go with .relu");
   return m;
 }
 
@@ -50,14 +108,34 @@ Handler handler_of(FloatOp op, ScalarType type, const FloatModifiers& m) {
   }
 }
 
+size_t operands_of(FloatOp op) {
+  switch (op) {
+    case FloatOp::kAbs:
+    case FloatOp::kNeg:
+    case FloatOp::kRcp:
+    case FloatOp::kSqrt:
+      return 1;
+    case FloatOp::kFma:
+    case FloatOp::kMin3:
+    case FloatOp::kMax3:
+      return 3;
+    default:
+      return 2;
+  }
+}
+
 // d = op(a [, b [, c]]).
-void emit_float(InsnDecoder& d, Handler handler, ScalarType type) {
+void emit_float(InsnDecoder& d, Handler handler, ScalarType type, size_t operands) {
   if (handler == nullptr) {
     d.fail("." + std::string(name_of(type)) + " does not go with the other modifiers");
   }
+  if (d.count() != operands + 1) {
+    d.fail("there are " + std::to_string(d.count()) + " operands; it takes " +
+           std::to_string(operands + 1));
+  }
   const Slot a = d.source(1, type);
-  const Slot b = d.count() > 2 ? d.source(2, type) : kNoSlot;
-  const Slot c = d.count() > 3 ? d.source(3, type) : kNoSlot;
+  const Slot b = operands > 1 ? d.source(2, type) : kNoSlot;
+  const Slot c = operands > 2 ? d.source(3, type) : kNoSlot;
   const Slot to = d.target(0, type);
   Insn& insn = d.emit(handler);
   insn.dst = to;
@@ -70,9 +148,12 @@ void emit_float(InsnDecoder& d, Handler handler, ScalarType type) {
 void decode_function(InsnDecoder& d, FloatFunction function) {
   const ScalarType type = d.expect_type();
   d.take("approx");
-  const bool ftz = d.take("ftz");
+  // PTX ISA, "ex2": of .bf16 it flushes and says so, of .f16 it does not; "tanh" never does.
+  const bool may_flush = function != FloatFunction::kTanh && !is_f16(type);
+  const bool ftz = may_flush && d.take("ftz");
   d.expect_no_more();
-  emit_float(d, approximate_handler(function, type, ftz), type);
+  if (function == FloatFunction::kEx2 && is_bf16(type) && !ftz) d.fail(".ftz is missing");
+  emit_float(d, approximate_handler(function, type, ftz), type, 1);
 }
 
 template <double (*kFunction)(double)>
@@ -88,15 +169,16 @@ Step of_doubles(Warp& w, const Insn& i) {
 // rcp and sqrt: .approx, or a rounding mode.
 void decode_rcp_or_sqrt(InsnDecoder& d, FloatFunction function, FloatOp op) {
   const ScalarType type = d.expect_type();
-  const bool approximate = d.take("approx");
-  const FloatModifiers m = take_modifiers(d);
-  d.expect_no_more();
-  if (!approximate) return emit_float(d, handler_of(op, type, m), type);
-  if (type == ScalarType::kF64) {
-    return emit_float(d, function == FloatFunction::kRcp ? &of_doubles<&rcp_approx_ftz> : nullptr,
-                      type);
+  if (!d.take("approx")) {
+    return emit_float(d, handler_of(op, type, take_modifiers(d, op, type)), type, 1);
   }
-  emit_float(d, approximate_handler(function, type, m.ftz), type);
+  const bool ftz = d.take("ftz");
+  d.expect_no_more();
+  if (type != ScalarType::kF64) {
+    return emit_float(d, approximate_handler(function, type, ftz), type, 1);
+  }
+  const bool is_known = function == FloatFunction::kRcp && ftz;
+  emit_float(d, is_known ? &of_doubles<&rcp_approx_ftz> : nullptr, type, 1);
 }
 
 }  // namespace
@@ -107,18 +189,14 @@ void decode_float(InsnDecoder& d, FloatOp op, ScalarType type) {
     if (kind >= 0) {
       const bool ftz = d.take("ftz");
       d.expect_no_more();
-      return emit_float(d, approximate_division_handler(kind == 1, ftz), type);
+      if (type != ScalarType::kF32) d.fail("approximate divisions are of .f32");
+      return emit_float(d, approximate_division_handler(kind == 1, ftz), type, 2);
     }
-  }
-  const FloatModifiers m = take_modifiers(d);
-  d.expect_no_more();
-  if (m.oob && (op != FloatOp::kFma || bits_of(type) == 64 || type == ScalarType::kF32)) {
-    d.fail(".oob is for fma of .f16, .f16x2, .bf16 and .bf16x2");
   }
   const bool of_three = d.count() == 4;
   if (of_three && op == FloatOp::kMin) op = FloatOp::kMin3;
   if (of_three && op == FloatOp::kMax) op = FloatOp::kMax3;
-  emit_float(d, handler_of(op, type, m), type);
+  emit_float(d, handler_of(op, type, take_modifiers(d, op, type)), type, operands_of(op));
 }
 
 void decode_rcp(InsnDecoder& d) { decode_rcp_or_sqrt(d, FloatFunction::kRcp, FloatOp::kRcp); }
@@ -132,9 +210,9 @@ void decode_rsqrt(InsnDecoder& d) {
   if (type == ScalarType::kF64) {
     using OfDouble = double (*)(double);
     constexpr OfDouble kPlain = &rsqrt_approx;
-    return emit_float(d, ftz ? &of_doubles<&rsqrt_approx_ftz> : &of_doubles<kPlain>, type);
+    return emit_float(d, ftz ? &of_doubles<&rsqrt_approx_ftz> : &of_doubles<kPlain>, type, 1);
   }
-  emit_float(d, approximate_handler(FloatFunction::kRsqrt, type, ftz), type);
+  emit_float(d, approximate_handler(FloatFunction::kRsqrt, type, ftz), type, 1);
 }
 
 void decode_sin(InsnDecoder& d) { decode_function(d, FloatFunction::kSin); }

@@ -49,7 +49,8 @@ class Reach {
  public:
   Reach(const Module& module, KernelCode& kernel) : module_(module), kernel_(kernel) {}
 
-  void run(const Function& entry, uint64_t reserved_shared_bytes) {
+  // Gives the bytes of shared memory whose size is known.
+  uint64_t run(const Function& entry, uint64_t reserved_shared_bytes) {
     kernel_.function_of_module.assign(module_.functions.size(), UINT32_MAX);
     add(entry);
     for (size_t i = 0; i < kernel_.functions.size(); ++i) {
@@ -57,7 +58,7 @@ class Reach {
       // Any function whose address a variable holds may be called through it.
       if (calls_indirectly_ && i + 1 == kernel_.functions.size()) add_functions_of_variables();
     }
-    lay_out_shared(reserved_shared_bytes);
+    return lay_out_shared(reserved_shared_bytes);
   }
 
  private:
@@ -99,17 +100,16 @@ class Reach {
   }
 
   void add_variable(const std::string& name) {
-    for (const Variable& variable : module_.variables) {
-      if (variable.name != name || !seen_.insert(name).second) continue;
-      if (variable.space == StateSpace::kShared) {
-        add_shared("", variable);
-        continue;
-      }
-      for (const InitialValue& value : variable.initial) {
-        if (value.symbol.empty()) continue;
-        add_named(value.symbol);
-        add_variable(value.symbol);
-      }
+    if (!seen_.insert(name).second) return;
+    const auto found =
+        std::find_if(module_.variables.begin(), module_.variables.end(),
+                     [&](const Variable& variable) { return variable.name == name; });
+    if (found == module_.variables.end()) return;
+    if (found->space == StateSpace::kShared) return add_shared("", *found);
+    for (const InitialValue& value : found->initial) {
+      if (value.symbol.empty()) continue;
+      add_named(value.symbol);
+      add_variable(value.symbol);
     }
   }
 
@@ -120,14 +120,14 @@ class Reach {
     (is_open ? dynamic_ : fixed_).emplace_back(key, &variable);
   }
 
-  void lay_out_shared(uint64_t reserved) {
+  uint64_t lay_out_shared(uint64_t reserved) {
     uint64_t end = reserved;
     for (const auto& [key, variable] : fixed_) {
       end = round_up(end, alignment_of(*variable));
       kernel_.shared_offsets[key] = end;
       end += static_cast<uint64_t>(variable->bytes());
     }
-    kernel_.static_shared_bytes = end - reserved;
+    const uint64_t bytes = end - reserved;
     uint64_t alignment = 16;
     for (const auto& [key, variable] : dynamic_) {
       alignment = std::max(alignment, alignment_of(*variable));
@@ -136,6 +136,7 @@ class Reach {
     for (const auto& [key, variable] : dynamic_) {
       kernel_.shared_offsets[key] = kernel_.dynamic_shared_offset;
     }
+    return bytes;
   }
 
   const Module& module_;
@@ -158,6 +159,11 @@ std::vector<uint64_t> param_layout(const std::vector<Variable>& params) {
   }
   offsets.push_back(end);
   return offsets;
+}
+
+uint64_t static_shared_bytes(const Module& module, const Function& kernel) {
+  KernelCode scratch;
+  return Reach(module, scratch).run(kernel, 0);
 }
 
 std::unique_ptr<KernelCode> decode_kernel(const Module& module, const Function& kernel,

@@ -25,6 +25,10 @@ using SymbolAddresses = std::map<std::string, uint64_t, std::less<>>;
 std::unique_ptr<KernelCode> decode_kernel(const Module& module, const Function& kernel,
                                           const SymbolAddresses& symbols, const DeviceModel& model);
 
+// Bytes of shared memory that the kernel, the functions that it can reach and the module's
+// variables that they name declare.
+uint64_t static_shared_bytes(const Module& module, const Function& kernel);
+
 // Decodes one function: keeps what its instructions share.
 class FunctionDecoder {
  public:

@@ -403,9 +403,13 @@ Handler integer_handler(IntegerOp op, ScalarType type) {
     case IntegerOp::kMul24Hi:
       return words_of<Mul24Hi>(type);
     case IntegerOp::kMad24Lo:
-      return type == ScalarType::kS32 ? &ternary<Mad24Lo, int32_t> : &ternary<Mad24Lo, uint32_t>;
+      return type == ScalarType::kS32   ? &ternary<Mad24Lo, int32_t>
+             : type == ScalarType::kU32 ? &ternary<Mad24Lo, uint32_t>
+                                        : nullptr;
     case IntegerOp::kMad24Hi:
-      return type == ScalarType::kS32 ? &ternary<Mad24Hi, int32_t> : &ternary<Mad24Hi, uint32_t>;
+      return type == ScalarType::kS32   ? &ternary<Mad24Hi, int32_t>
+             : type == ScalarType::kU32 ? &ternary<Mad24Hi, uint32_t>
+                                        : nullptr;
     case IntegerOp::kMad24HiSat:
       return type == ScalarType::kS32 ? &ternary<Mad24HiSat, int32_t> : nullptr;
   }
@@ -432,13 +436,40 @@ HWY_EXPORT(carry_handler);
 
 namespace {
 
+void expect_handler(const InsnDecoder& d, Handler handler, ScalarType type) {
+  if (handler != nullptr) return;
+  d.fail("the type ." + std::string(name_of(type)) + " is not allowed here");
+}
+
+void expect_operands(const InsnDecoder& d, size_t sources) {
+  if (d.count() == sources + 1) return;
+  d.fail("there are " + std::to_string(d.count()) + " operands; it takes " +
+         std::to_string(sources + 1));
+}
+
+// What has a carry.
+void expect_32_or_64_bits(const InsnDecoder& d, ScalarType type) {
+  const bool is_right = type == ScalarType::kU32 || type == ScalarType::kS32 ||
+                        type == ScalarType::kU64 || type == ScalarType::kS64;
+  expect_handler(d, is_right ? HWY_DYNAMIC_DISPATCH(carry_handler)(false, false) : nullptr, type);
+}
+
+bool is_word(ScalarType type) { return type == ScalarType::kU32 || type == ScalarType::kS32; }
+
+// Fails if a part is missing.
+bool take_high(InsnDecoder& d) {
+  const int part = d.take_one({"lo", "hi"});
+  if (part < 0) d.fail("one of .lo and .hi is missing");
+  return part == 1;
+}
+
 // d = op(a, b [, c]).
 void emit_integer(InsnDecoder& d, IntegerOp op, ScalarType type, size_t operands,
                   std::optional<ScalarType> last = std::nullopt) {
   d.expect_no_more();
   const Handler handler = HWY_DYNAMIC_DISPATCH(integer_handler)(op, type);
-  if (handler == nullptr)
-    d.fail("the type ." + std::string(name_of(type)) + " is not allowed here");
+  expect_handler(d, handler, type);
+  expect_operands(d, operands);
   const bool wide = op == IntegerOp::kMulWide || op == IntegerOp::kMadWide;
   const ScalarType result =
       !wide ? type : (bits_of(type) == 16 ? ScalarType::kB32 : ScalarType::kB64);
@@ -471,6 +502,8 @@ void emit_carry(InsnDecoder& d, ScalarType type, bool subtract, bool carry_in, b
 void decode_integer_add(InsnDecoder& d, ScalarType type, bool subtract) {
   if (d.take("cc")) {
     d.expect_no_more();
+    expect_32_or_64_bits(d, type);
+    expect_operands(d, 2);
     const Slot a = d.source(1, type);
     const Slot b = d.source(2, type);
     return emit_carry(d, type, subtract, false, true, a, b);
@@ -486,6 +519,8 @@ void decode_addc(InsnDecoder& d) {
   const bool out = d.take("cc");
   const ScalarType type = d.expect_type();
   d.expect_no_more();
+  expect_32_or_64_bits(d, type);
+  expect_operands(d, 2);
   const Slot a = d.source(1, type);
   const Slot b = d.source(2, type);
   emit_carry(d, type, subtract, true, out, a, b);
@@ -510,6 +545,9 @@ void decode_integer_mad(InsnDecoder& d, ScalarType type, bool carry_in) {
   if (carry_in || carry_out) {
     // The product first, then the sum with its carries.
     d.expect_no_more();
+    if (part == 2) d.fail(".wide has no carries");
+    expect_32_or_64_bits(d, type);
+    expect_operands(d, 3);
     const IntegerOp op = part == 1 ? IntegerOp::kMulHi : IntegerOp::kMulLo;
     const Slot product = d.scratch(bits_of(type));
     const Slot a = d.source(1, type);
@@ -521,7 +559,7 @@ void decode_integer_mad(InsnDecoder& d, ScalarType type, bool carry_in) {
     insn.b = b;
     return emit_carry(d, type, false, carry_in, carry_out, product, c);
   }
-  const bool sat = d.take("sat");
+  const bool sat = part == 1 && d.take("sat");
   const IntegerOp op = part == 0   ? IntegerOp::kMadLo
                        : part == 2 ? IntegerOp::kMadWide
                                    : (sat ? IntegerOp::kMadHiSat : IntegerOp::kMadHi);
@@ -538,13 +576,13 @@ void decode_sad(InsnDecoder& d) { emit_integer(d, IntegerOp::kSad, d.expect_type
 void decode_rem(InsnDecoder& d) { emit_integer(d, IntegerOp::kRem, d.expect_type(), 2); }
 
 void decode_mul24(InsnDecoder& d) {
-  const bool high = d.take_one({"lo", "hi"}) == 1;
+  const bool high = take_high(d);
   emit_integer(d, high ? IntegerOp::kMul24Hi : IntegerOp::kMul24Lo, d.expect_type(), 2);
 }
 
 void decode_mad24(InsnDecoder& d) {
-  const bool high = d.take_one({"lo", "hi"}) == 1;
-  const bool sat = d.take("sat");
+  const bool high = take_high(d);
+  const bool sat = high && d.take("sat");
   const IntegerOp op = sat    ? IntegerOp::kMad24HiSat
                        : high ? IntegerOp::kMad24Hi
                               : IntegerOp::kMad24Lo;
@@ -553,10 +591,12 @@ void decode_mad24(InsnDecoder& d) {
 
 void decode_dp4a(InsnDecoder& d) {
   int variant = 0;
-  if (d.instruction().opcode == "dp2a") variant = 1 + d.take_one({"lo", "hi"});
+  if (d.instruction().opcode == "dp2a") variant = take_high(d) ? 2 : 1;
   const ScalarType a_type = d.expect_type();
   const ScalarType b_type = d.expect_type();
   d.expect_no_more();
+  if (!is_word(a_type) || !is_word(b_type)) d.fail("the types must be .u32 or .s32");
+  expect_operands(d, 3);
   const Slot a = d.source(1, ScalarType::kB32);
   const Slot b = d.source(2, ScalarType::kB32);
   const Slot c = d.source(3, ScalarType::kB32);

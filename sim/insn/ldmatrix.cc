@@ -117,7 +117,7 @@ void decode_matrix_move(InsnDecoder& d, bool is_load) {
   static constexpr std::array kCounts = {1, 2, 4};
   const int at = d.take_one({"x1", "x2", "x4"});
   if (at < 0) d.fail("one of .x1, .x2 and .x4 is missing");
-  d.expect_type();
+  if (d.expect_type() != ScalarType::kB16) d.fail("the type must be .b16");
   d.expect_no_more();
   const Operand& registers = d.operand(is_load ? 0 : 1);
   const std::vector<Operand> one = {registers};
@@ -140,6 +140,12 @@ void decode_ldmatrix(InsnDecoder& d) { decode_matrix_move(d, true); }
 void decode_stmatrix(InsnDecoder& d) { decode_matrix_move(d, false); }
 
 void decode_movmatrix(InsnDecoder& d) {
+  for (const char* modifier : {"sync", "aligned", "m8n8", "trans"}) {
+    if (!d.take(modifier)) d.fail("." + std::string(modifier) + " is missing");
+  }
+  const bool is_right = d.expect_type() == ScalarType::kB16;
+  d.expect_no_more();
+  if (!is_right) d.fail("the type must be .b16");
   const Slot from = d.source(1, ScalarType::kB32);
   const Slot to = d.target(0, ScalarType::kB32);
   Insn& insn = d.emit(&transpose_matrix);

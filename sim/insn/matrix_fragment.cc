@@ -10,8 +10,6 @@ namespace {
 constexpr int kTile = 8;
 constexpr int kNibbles = 8;  // elements of 4 bits in a register
 
-bool is_nibble(ElementType type) { return type == ElementType::kS4 || type == ElementType::kU4; }
-
 // One lane's register, as elements in containers of T.
 template <class T, class Register, int kElements>
 void unpack(Register value, T* out) {

@@ -19,6 +19,10 @@ namespace mpfa::sim {
 // Registers that each hold 32 lanes.
 using RegisterFile = std::byte*;
 
+inline bool is_nibble(ElementType type) {
+  return type == ElementType::kS4 || type == ElementType::kU4;
+}
+
 // Elements, as containers of tensor_types.h, of one register of A or B.
 int elements_of_register(ElementType type);
 

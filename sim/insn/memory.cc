@@ -7,6 +7,7 @@
 
 #include "sim/insn/decoder.h"
 #include "sim/insn/families.h"
+#include "sim/insn/function_decoder.h"
 #include "sim/insn/memory_lanes.h"
 #include "sim/insn/memory_operand.h"
 #include "sim/machine/block.h"
@@ -68,6 +69,13 @@ void take_elements(InsnDecoder& d, MemoryDetail& m, const Operand& operand, bool
   }
 }
 
+// Others are faults when they are run.
+bool is_in_params(InsnDecoder& d, const MemoryDetail& m) {
+  const auto bytes = static_cast<int64_t>(param_layout(d.function().function().params).back());
+  const int64_t offset = m.address.offset;
+  return offset >= 0 && offset % m.element_bytes == 0 && offset + m.element_bytes <= bytes;
+}
+
 void decode_access(InsnDecoder& d, bool is_load) {
   MemoryDetail m;
   const size_t at = is_load ? 1 : 0;
@@ -83,8 +91,8 @@ void decode_access(InsnDecoder& d, bool is_load) {
   if (m.slots.size() != static_cast<size_t>(vector_size)) {
     d.fail("the number of registers is not the vector's");
   }
-  const bool is_plain_param =
-      is_load && m.address.grid_relative && m.address.base == kNoSlot && vector_size == 1;
+  const bool is_plain_param = is_load && m.address.grid_relative && m.address.base == kNoSlot &&
+                              vector_size == 1 && is_in_params(d, m);
   if (is_plain_param && m.slots[0] != kNoSlot) {
     if (const Handler handler = param_load(m.type, m.slot_bytes[0])) {
       Insn& insn = d.emit(handler);
@@ -98,6 +106,16 @@ void decode_access(InsnDecoder& d, bool is_load) {
 }
 
 Step do_nothing(Warp& /*w*/, const Insn& /*i*/) { return Step::kNext; }
+
+// [a] {, size}, which is 128 where it is there.
+void emit_hint(InsnDecoder& d, size_t operands) {
+  constexpr int64_t kLineBytes = 128;
+  d.expect_no_more();
+  d.address(0);
+  if (d.count() != operands) d.fail("the number of operands is wrong");
+  if (operands > 1 && d.immediate(1) != kLineBytes) d.fail("the size must be 128");
+  d.emit(&do_nothing);
+}
 
 Step zero64(Warp& w, const Insn& i) {
   uint64_t* to = w.target<uint64_t>(i.dst);
@@ -118,10 +136,47 @@ void decode_st(InsnDecoder& d) {
 }
 
 // Caches are not modelled: prefetch, applypriority and discard have no effect that can be seen.
-void decode_prefetch(InsnDecoder& d) { d.emit(&do_nothing); }
+void decode_prefetch(InsnDecoder& d) {
+  const bool is_map = d.take("tensormap");
+  const int space = is_map ? d.take_one({"const", "param"}) : d.take_one({"global", "local"});
+  const int level = is_map ? 0 : d.take_one({"L1", "L2", "L2::evict_last", "L2::evict_normal"});
+  if (level < 0) d.fail("the level is missing");
+  if (level >= 2 && space != 0) d.fail("an eviction priority goes with .global");
+  emit_hint(d, 1);
+}
+
+void decode_prefetchu(InsnDecoder& d) {
+  if (!d.take("L1")) d.fail(".L1 is missing");
+  emit_hint(d, 1);
+}
+
+void decode_applypriority(InsnDecoder& d) {
+  d.take("global");
+  if (!d.take("L2::evict_normal")) d.fail(".L2::evict_normal is missing");
+  emit_hint(d, 2);
+}
+
+void decode_discard(InsnDecoder& d) {
+  d.take("global");
+  if (!d.take("L2")) d.fail(".L2 is missing");
+  emit_hint(d, 2);
+}
 
 // A cache policy is opaque, and without effect here.
 void decode_createpolicy(InsnDecoder& d) {
+  const int kind = d.take_one({"fractional", "range", "cvt"});
+  if (kind < 0) d.fail("one of .fractional, .range and .cvt is missing");
+  if (kind == 1) d.take("global");
+  if (kind == 2) {
+    if (!d.take("L2")) d.fail(".L2 is missing");
+  } else {
+    const int primary = d.take_one(
+        {"L2::evict_last", "L2::evict_normal", "L2::evict_first", "L2::evict_unchanged"});
+    if (primary < 0) d.fail("the primary priority is missing");
+    d.take_one({"L2::evict_first", "L2::evict_unchanged"});
+  }
+  if (d.expect_type() != ScalarType::kB64) d.fail("the type must be .b64");
+  d.expect_no_more();
   const Slot to = d.target(0, ScalarType::kB64);
   d.emit(&zero64).dst = to;
 }

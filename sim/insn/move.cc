@@ -123,6 +123,49 @@ Step unpack(Warp& w, const Insn& i) {
   return Step::kNext;
 }
 
+// The same for two halves that fill their registers, which is nearly always so.
+template <class Whole, class Half>
+Step pack_halves(Warp& w, const Insn& i) {
+  const Half* low = w.source<Half>(i.a);
+  const Half* high = w.source<Half>(i.b);
+  Whole* to = w.target<Whole>(i.dst);
+  for (int lane = 0; lane < kWarpSize; ++lane) {
+    const auto joined = static_cast<Whole>(low[lane] | Whole{high[lane]} << (8 * sizeof(Half)));
+    to[lane] = (w.mask >> lane & 1) != 0 ? joined : to[lane];
+  }
+  return Step::kNext;
+}
+
+template <class Whole, class Half>
+Step unpack_halves(Warp& w, const Insn& i) {
+  const Whole* whole = w.source<Whole>(i.a);
+  Half* low = w.target<Half>(i.dst);
+  Half* high = w.target<Half>(i.b);
+  for (int lane = 0; lane < kWarpSize; ++lane) {
+    const bool active = (w.mask >> lane & 1) != 0;
+    const Whole value = whole[lane];
+    low[lane] = active ? static_cast<Half>(value) : low[lane];
+    high[lane] = active ? static_cast<Half>(value >> (8 * sizeof(Half))) : high[lane];
+  }
+  return Step::kNext;
+}
+
+// nullptr: they do not fill them.
+Handler halves_handler(const PackDetail& detail, bool is_pack) {
+  const bool fills = detail.parts.size() == 2 && detail.whole_stride == detail.whole_bytes &&
+                     std::all_of(detail.parts.begin(), detail.parts.end(),
+                                 [](const auto& part) { return part.stride == part.bytes; });
+  if (!fills) return nullptr;
+  switch (detail.whole_bytes) {
+    case 4:
+      return is_pack ? &pack_halves<uint32_t, uint16_t> : &unpack_halves<uint32_t, uint16_t>;
+    case 8:
+      return is_pack ? &pack_halves<uint64_t, uint32_t> : &unpack_halves<uint64_t, uint32_t>;
+    default:
+      return nullptr;
+  }
+}
+
 ScalarType bits_type(int bits) {
   switch (bits) {
     case 8:
@@ -154,6 +197,13 @@ void decode_pack(InsnDecoder& d, int bits, bool is_pack) {
                             static_cast<uint32_t>(register_bits / 8)});
   }
   const Slot slot = is_pack ? d.target(whole, bits_type(bits)) : d.source(whole, bits_type(bits));
+  if (const Handler handler = halves_handler(detail, is_pack)) {
+    Insn& insn = d.emit(handler);
+    (is_pack ? insn.dst : insn.a) = slot;
+    (is_pack ? insn.a : insn.dst) = detail.parts[0].slot;
+    insn.b = detail.parts[1].slot;
+    return;
+  }
   Insn& insn = d.emit(is_pack ? &pack : &unpack);
   (is_pack ? insn.dst : insn.a) = slot;
   d.detail<PackDetail>(insn, std::move(detail));

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "mpfa/check.h"
+#include "sim/insn/matrix_fragment.h"
 
 namespace mpfa::sim {
 namespace {
@@ -12,8 +13,6 @@ constexpr int kWordBits = 32;
 constexpr int kHalfWordBits = 16;
 constexpr int kGroup = 4;  // threads
 constexpr int kTileRows = 8;
-
-bool is_nibble(ElementType type) { return type == ElementType::kS4 || type == ElementType::kU4; }
 
 int chunk_elements(ElementType type) {
   if (type == ElementType::kTf32) return 2;

@@ -172,7 +172,8 @@ void store_box(Warp& w, const Insn& i, const TensorCopyDetail& d, int lane, uint
                   run.bytes);
     }
   };
-  steps.write = [&d, box, buffer](CopyRange range) {
+  steps.write = [&d, box, buffer, cluster = w.block->cluster](CopyRange range) {
+    if (d.reduces) cluster->await_turn();
     for (size_t k = range.begin; k < range.end; ++k) {
       store_run(d, *box, box->runs[k], buffer->data());
     }
@@ -323,6 +324,18 @@ void decode_tensor_reduce(InsnDecoder& d) {
 }
 
 // Caches are not modelled.
-void decode_tensor_prefetch(InsnDecoder& d) { d.emit(&do_nothing); }
+void decode_tensor_prefetch(InsnDecoder& d) {
+  TensorCopyDetail detail;
+  const int rank = take_rank(d);
+  detail.mode = take_mode(d);
+  if (!d.take("L2") || !d.take("global")) d.fail(".L2.global is missing");
+  const size_t count = take_cache_policy(d);
+  d.expect_no_more();
+  decode_map(d, detail, d.operand(0), rank);
+  size_t at = 1;
+  if (detail.mode == LoadMode::kIm2col) decode_offsets(d, detail, d.operand(at++), rank);
+  if (count != at) d.fail("the number of operands is wrong");
+  d.emit(&do_nothing);
+}
 
 }  // namespace mpfa::sim

@@ -10,6 +10,7 @@
 #include "sim/insn/families.h"
 #include "sim/insn/warp_sync.h"
 #include "sim/machine/block.h"
+#include "sim/machine/shuffle.h"
 
 namespace mpfa::sim {
 namespace {
@@ -18,38 +19,6 @@ bool has(uint32_t mask, int lane) { return (mask >> lane & 1) != 0; }
 
 // ---- shfl
 // ------------------------------------------------------------------------------------------
-
-enum class Shuffle : uint8_t { kUp, kDown, kButterfly, kIndex };
-
-// The lane that `lane` reads, and whether it is in range (PTX ISA, shfl.sync's pseudo-code).
-template <Shuffle kMode>
-int shuffle_source(int lane, uint32_t b, uint32_t c, bool& in_range) {
-  const int by = static_cast<int>(b & 31);
-  const int clamp = static_cast<int>(c & 31);
-  const int segment = static_cast<int>(c >> 8 & 31);
-  const int max_lane = (lane & segment) | (clamp & ~segment);
-  const int min_lane = lane & segment;
-  int from = 0;
-  switch (kMode) {
-    case Shuffle::kUp:
-      from = lane - by;
-      in_range = from >= max_lane;
-      break;
-    case Shuffle::kDown:
-      from = lane + by;
-      in_range = from <= max_lane;
-      break;
-    case Shuffle::kButterfly:
-      from = lane ^ by;
-      in_range = from <= max_lane;
-      break;
-    case Shuffle::kIndex:
-      from = min_lane | (by & ~segment);
-      in_range = from <= max_lane;
-      break;
-  }
-  return in_range ? from : lane;
-}
 
 struct ShuffleDetail : InsnDetail {
   Slot members = kNoSlot;
@@ -66,10 +35,9 @@ Step shuffle(Warp& w, const Insn& i) {
   uint32_t values[kWarpSize];
   uint32_t range = 0;
   for (int lane = 0; lane < kWarpSize; ++lane) {
-    bool in_range = false;
-    const int from = shuffle_source<kMode>(lane, b[lane], c[lane], in_range);
-    values[lane] = a[from & 31];
-    range |= static_cast<uint32_t>(in_range) << lane;
+    const ShuffleSource from = shuffle_source(kMode, lane, b[lane], c[lane]);
+    values[lane] = a[from.lane & 31];
+    range |= static_cast<uint32_t>(from.in_range) << lane;
   }
   uint32_t* to = w.target<uint32_t>(i.dst);
   for (int lane = 0; lane < kWarpSize; ++lane) {
@@ -280,7 +248,13 @@ Reduction take_reduction(InsnDecoder& d) {
   const ScalarType type = d.expect_type();
   if (op < 0) d.fail("the operation is missing");
   const bool is_max = op == 2;
-  if (op == 1 || is_max) {
+  const bool is_extreme = op == 1 || is_max;
+  const bool is_number = type == ScalarType::kU32 || type == ScalarType::kS32 ||
+                         (is_extreme && type == ScalarType::kF32);
+  if (op <= 2 ? !is_number : type != ScalarType::kB32) {
+    d.fail("the type ." + std::string(name_of(type)) + " is not allowed here");
+  }
+  if (is_extreme) {
     if (type == ScalarType::kF32) return is_max ? Reduction::kMaxF : Reduction::kMinF;
     if (type == ScalarType::kS32) return is_max ? Reduction::kMaxS : Reduction::kMinS;
     return is_max ? Reduction::kMaxU : Reduction::kMinU;
@@ -361,6 +335,9 @@ void decode_redux(InsnDecoder& d) {
   const bool keep_nan = d.take("NaN");
   const Reduction op = take_reduction(d);
   d.expect_no_more();
+  if ((abs || keep_nan) && op != Reduction::kMinF && op != Reduction::kMaxF) {
+    d.fail(".abs and .NaN are of .min and .max of .f32");
+  }
   const Slot a = d.source(1, kWord);
   const Slot members = d.source(2, kWord);
   const Slot to = d.target(0, kWord);
@@ -374,7 +351,8 @@ void decode_redux(InsnDecoder& d) {
 }
 
 void decode_activemask(InsnDecoder& d) {
-  d.expect_type();
+  if (d.expect_type() != kWord) d.fail("the type must be .b32");
+  d.expect_no_more();
   const Slot to = d.target(0, kWord);
   d.emit(&active_mask).dst = to;
 }

@@ -225,6 +225,7 @@ Step issue(Warp& w, const Insn& i) {
   set_common(w, i, operation, mine);
   operation.warps[static_cast<size_t>(index)] = &w;
   operation.registers[static_cast<size_t>(index)] = w.bases[0];
+  operation.storage[static_cast<size_t>(index)] = w.split->frame->storage;
   if (detail.is_sparse()) {
     std::memcpy(operation.metadata[static_cast<size_t>(index)].data(),
                 w.source<uint32_t>(detail.metadata), sizeof(operation.metadata[0]));

@@ -237,9 +237,8 @@ struct WmmaDetail : InsnDetail {
   MatrixMultiply op;                               // of what is computed: transposed for m8n32
   AccumulatorType c_type = AccumulatorType::kF32;  // either may be f16 where the sum is f32
   AccumulatorType d_type = AccumulatorType::kF32;
-  Rounding rounding = Rounding::kNearestEven;  // of f64
-  Tiles wide;                                  // the operand that is in mma.sync's A's place
-  Tiles narrow;                                // the other
+  Tiles wide;    // the operand that is in mma.sync's A's place
+  Tiles narrow;  // the other
   std::vector<Slot> c;
   std::vector<Slot> d;
 };
@@ -276,24 +275,6 @@ void narrow(Accumulators& values, size_t count) {
   }
 }
 
-// f64 of a rounding of its own: in order of k, as to nearest even.
-void multiply_rounded(const MatrixMultiply& op, Rounding mode, const MatrixOperands& operands) {
-  const auto* a = static_cast<const double*>(operands.a);
-  const auto* b = static_cast<const double*>(operands.b);
-  const auto* c = static_cast<const double*>(operands.c);
-  auto* d = static_cast<double*>(operands.d);
-  for (int64_t row = 0; row < op.m; ++row) {
-    for (int64_t column = 0; column < op.n; ++column) {
-      double sum = c[row * operands.c_stride + column];
-      for (int64_t k = 0; k < op.k; ++k) {
-        sum = fma_rounded(a[row * operands.a_stride + k], b[column * operands.b_stride + k], sum,
-                          mode);
-      }
-      d[row * operands.d_stride + column] = canonical(sum);
-    }
-  }
-}
-
 Step multiply(Warp& w, const Insn& i) {
   if (!gather_warp(w)) return Step::kBlock;
   const auto& detail = static_cast<const WmmaDetail&>(*i.detail);
@@ -324,11 +305,7 @@ Step multiply(Warp& w, const Insn& i) {
                                    .c_stride = op.n,
                                    .d = values.data(),
                                    .d_stride = op.n};
-  if (detail.rounding == Rounding::kNearestEven) {
-    matrix_multiply(op, operands);
-  } else {
-    multiply_rounded(op, detail.rounding, operands);
-  }
+  matrix_multiply(op, operands);
   if (detail.d_type != sum_type) narrow(values, count);
   scatter_d(w.bases[0], detail.d, detail.d_type, op.m, values.data(), op.n);
   return Step::kNext;
@@ -474,13 +451,13 @@ void decode_multiply(InsnDecoder& d) {
   for (int i = 0; i < 2; ++i) d.take_one({"row", "col"});
   const MatrixShape shape = take_matrix_shape(d);
   const bool saturate = d.take("satfinite");
-  detail.rounding = take_rounding(d);
+  detail.op.rounding = take_rounding(d);
   const WmmaTypes types = take_types(d);
   d.expect_no_more();
   expect_shape(d, shape, types.a);
   set_model(d, types, detail);
   if (saturate && !is_integer(types.a)) d.fail(".satfinite is for integers");
-  if (detail.rounding != Rounding::kNearestEven && types.a != ElementType::kF64) {
+  if (detail.op.rounding != Rounding::kNearestEven && types.a != ElementType::kF64) {
     d.fail("a rounding is for f64");
   }
   detail.op.model.saturate = saturate;

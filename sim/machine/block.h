@@ -55,7 +55,10 @@ struct Grid {
 struct Barrier {
   uint64_t generation = 0;
   uint32_t arrived = 0;   // threads
-  uint32_t expected = 0;  // threads; 0: all of the block
+  uint32_t counted = 0;   // threads of warps that have arrived whole, absent and ended ones too
+  uint32_t expected = 0;  // of those; 0: all of the block
+  // By warp: lanes that have arrived while others of their warp have not. Empty: none anywhere.
+  std::vector<uint32_t> incomplete;
   // barrier.red
   uint32_t count = 0;
   bool all = true;
@@ -101,7 +104,6 @@ struct Cluster {
 
   // barrier.cluster
   uint64_t barrier_generation = 0;
-  uint32_t barrier_arrived = 0;
 
   Cluster(const Grid& owner, uint64_t number);
   ~Cluster();

@@ -72,6 +72,7 @@ struct FunctionCode {
   uint32_t frame_bytes = 0;     // of registers
   uint32_t carry_slot = 0;      // the CC register's predicate
   uint64_t local_bytes = 0;     // of .local and .param variables, a thread's
+  bool grows_stack = false;     // by alloca
   // Places of .param and .local variables in a thread's local frame.
   std::map<std::string, uint64_t, std::less<>> local_offsets;
   std::vector<uint64_t> param_offsets;   // of parameters, in the local frame
@@ -96,7 +97,6 @@ struct KernelCode {
   // By place in Module::functions, which a function's address tells; UINT32_MAX: not reached.
   std::vector<uint32_t> function_of_module;
   std::map<std::string, uint64_t, std::less<>> shared_offsets;  // from the block's window start
-  uint64_t static_shared_bytes = 0;                             // what the kernel itself declares
   uint64_t dynamic_shared_offset = 0;
 };
 

@@ -62,7 +62,9 @@ void explain_barriers(const Block& block, std::ostream& out) {
   std::vector<Waiting> all;
   for (size_t i = 0; i < block.barriers.size(); ++i) {
     const Barrier& barrier = block.barriers[i];
-    if (barrier.arrived != 0) all.push_back({i, barrier.arrived, barrier.expected});
+    if (barrier.arrived == 0) continue;
+    // Where threads are numbered, warps count whole.
+    all.push_back({i, barrier.expected != 0 ? barrier.counted : barrier.arrived, barrier.expected});
   }
   if (all.size() > 1) {
     out << "  barrier divergence: threads of block " << position_text(block.position)

@@ -4,6 +4,8 @@
 #include <array>
 #include <cstdio>
 #include <cstring>
+#include <optional>
+#include <string>
 
 #include "mpfa/check.h"
 #include "sim/machine/block.h"
@@ -27,30 +29,52 @@ std::string read_text(Warp& w, const Insn& i, int lane, uint64_t address) {
   return text;
 }
 
-// The next argument of a printf.
+// Who calls, for what is wrong with the arguments.
+struct Caller {
+  Warp& warp;
+  const Insn& insn;
+  int lane;
+};
+
+// The arguments of a printf, one behind the other at `address`, each at its own alignment (4 bytes
+// for int and smaller, 8 for the others), as device code passes them.
 class Arguments {
  public:
-  explicit Arguments(const std::byte* data) : data_(data) {}
+  Arguments(const Caller& caller, uint64_t address) : caller_(caller), address_(address) {}
 
   template <class T>
   T next() {
     at_ = (at_ + sizeof(T) - 1) / sizeof(T) * sizeof(T);
+    if (address_ == 0) {
+      caller_.warp.fail(FaultKind::kIllegalAddress, caller_.insn, 1u << caller_.lane,
+                        "printf: the format has conversions, but there are no arguments");
+    }
+    const std::byte* from =
+        resolve_range(caller_.warp, caller_.insn, caller_.lane, MemorySpace::kGeneric,
+                      AccessKind::kRead, address_ + at_, sizeof(T), 1);
     T value;
-    std::memcpy(&value, data_ + at_, sizeof(T));
+    std::memcpy(&value, from, sizeof(T));
     at_ += sizeof(T);
+    ++count_;
     return value;
   }
+  uint32_t count() const { return count_; }
 
  private:
-  const std::byte* data_;
+  const Caller& caller_;
+  uint64_t address_;  // 0: there are none
   size_t at_ = 0;
+  uint32_t count_ = 0;
 };
 
 template <class T>
 std::string print_one(const std::string& specification, T value) {
-  std::array<char, 512> text{};
+  const int length = std::snprintf(nullptr, 0, specification.c_str(), value);
+  if (length < 0) return specification;
+  std::string text(static_cast<size_t>(length) + 1, '\0');
   std::snprintf(text.data(), text.size(), specification.c_str(), value);
-  return text.data();
+  text.pop_back();
+  return text;
 }
 
 // "%-*.3ld" from its percent sign to its letter, stars replaced; the letter is last.
@@ -69,27 +93,86 @@ std::string take_specification(const std::string& format, size_t& at, Arguments&
   return result;
 }
 
-std::string print_integer(std::string specification, Arguments& arguments) {
-  const bool is_long = specification.find_first_of("ljzt") != std::string::npos;
-  const char letter = specification.back();
-  specification.erase(std::remove_if(specification.begin(), specification.end(),
-                                     [](char c) { return std::strchr("hljzt", c) != nullptr; }),
-                      specification.end());
-  specification.pop_back();
-  if (is_long) return print_one(specification + "j" + letter, intmax_t{arguments.next<int64_t>()});
-  return print_one(specification + letter, arguments.next<int32_t>());
+constexpr const char* kLengths = "hlLjzt";
+constexpr const char* kFlagsAndLengths = "-+ #0123456789.hlLjzt";
+
+std::string without_lengths(std::string specification) {
+  std::erase_if(specification, [](char c) { return std::strchr(kLengths, c) != nullptr; });
+  return specification;
 }
 
+// %hd and %hhd narrow as the host's printf does.
+std::string print_integer(const std::string& specification, Arguments& arguments) {
+  const char letter = specification.back();
+  if (letter == 'c') return print_one(without_lengths(specification), arguments.next<int32_t>());
+  const bool is_long = specification.find_first_of("lLjzt") != std::string::npos;
+  if (!is_long) return print_one(specification, arguments.next<int32_t>());
+  std::string wide = without_lengths(specification);
+  wide.insert(wide.size() - 1, "j");
+  return print_one(wide, intmax_t{arguments.next<int64_t>()});
+}
+
+std::string print_conversion(const Caller& caller, const std::string& specification,
+                             Arguments& arguments) {
+  const bool is_known =
+      specification.size() > 1 &&
+      specification.find_first_not_of(kFlagsAndLengths, 1) == specification.size() - 1;
+  if (!is_known) return specification;
+  switch (specification.back()) {
+    case '%':
+      return specification == "%%" ? "%" : specification;
+    case 's': {
+      const auto address = arguments.next<uint64_t>();
+      return print_one(without_lengths(specification),
+                       read_text(caller.warp, caller.insn, caller.lane, address).c_str());
+    }
+    case 'p':
+      return print_one("0x%jx", uintmax_t{arguments.next<uint64_t>()});
+    case 'f':
+    case 'F':
+    case 'e':
+    case 'E':
+    case 'g':
+    case 'G':
+    case 'a':
+    case 'A':
+      return print_one(without_lengths(specification), arguments.next<double>());
+    case 'n':
+      arguments.next<uint64_t>();
+      return "";
+    case 'd':
+    case 'i':
+    case 'o':
+    case 'u':
+    case 'x':
+    case 'X':
+    case 'c':
+      return print_integer(specification, arguments);
+    default:
+      return specification;  // the format ends within it
+  }
+}
+
+// CUDA C++ Programming Guide, "Formatted Output": printf() "returns the number of arguments
+// parsed", 0 if there are none, -1 if the format string is NULL.
 uint64_t device_printf(Warp& w, const Insn& i, int lane, const std::vector<uint64_t>& arguments) {
+  constexpr uint64_t kNoFormat = UINT64_MAX;
   w.block->cluster->await_turn();
+  if (arguments.at(0) == 0) return kNoFormat;
+  const Caller caller = {w, i, lane};
   const std::string format = read_text(w, i, lane, arguments.at(0));
-  const uint64_t values = arguments.size() > 1 ? arguments[1] : 0;
-  const std::byte* data = values == 0 ? nullptr
-                                      : resolve_range(w, i, lane, MemorySpace::kGeneric,
-                                                      AccessKind::kRead, values, 1, 1);
-  const std::string text = format_text(w, i, lane, format, data, &read_text);
+  Arguments values(caller, arguments.size() > 1 ? arguments[1] : 0);
+  std::string text;
+  for (size_t at = 0; at < format.size();) {
+    if (format[at] != '%') {
+      text += format[at++];
+      continue;
+    }
+    const std::string specification = take_specification(format, at, values);
+    text += print_conversion(caller, specification, values);
+  }
   std::fwrite(text.data(), 1, text.size(), stdout);
-  return text.size();
+  return values.count();
 }
 
 // __assertfail(message, file, line, function, char size)
@@ -109,14 +192,20 @@ uint64_t assert_fail(Warp& w, const Insn& i, int lane, const std::vector<uint64_
 uint64_t device_malloc(Warp& w, const Insn& /*i*/, int /*lane*/,
                        const std::vector<uint64_t>& arguments) {
   w.block->cluster->await_turn();
-  return w.block->grid->memory->allocate(arguments.at(0), MemoryKind::kDevice);
+  return w.block->grid->memory->allocate(arguments.at(0), MemoryKind::kHeap);
 }
 
 uint64_t device_free(Warp& w, const Insn& i, int lane, const std::vector<uint64_t>& arguments) {
   const uint64_t address = arguments.at(0);
-  if (address != 0 && !w.block->grid->memory->release(address)) {
-    w.fail(FaultKind::kIllegalAddress, i, 1u << lane, "free of what malloc did not give");
+  if (address == 0) return 0;
+  w.block->cluster->await_turn();
+  GlobalMemory& memory = *w.block->grid->memory;
+  const std::optional<Allocation> found = memory.find(address);
+  if (!found || found->address != address || found->kind != MemoryKind::kHeap) {
+    w.fail(FaultKind::kIllegalAddress, i, 1u << lane,
+           "free of what a kernel's malloc did not give");
   }
+  memory.release(address);
   return 0;
 }
 
@@ -124,53 +213,13 @@ uint64_t device_free(Warp& w, const Insn& i, int lane, const std::vector<uint64_
 uint64_t set_conditional(Warp& w, const Insn& i, int lane, const std::vector<uint64_t>& arguments) {
   std::byte* at = resolve_range(w, i, lane, MemorySpace::kGlobal, AccessKind::kWrite, arguments[0],
                                 sizeof(uint32_t), sizeof(uint32_t));
+  w.block->cluster->await_turn();
   const auto value = static_cast<uint32_t>(arguments[1]);
   std::memcpy(at, &value, sizeof value);
   return 0;
 }
 
 }  // namespace
-
-std::string format_text(Warp& warp, const Insn& insn, int lane, const std::string& format,
-                        const std::byte* data, StringReader read_string) {
-  std::string text;
-  Arguments arguments(data);
-  for (size_t at = 0; at < format.size();) {
-    if (format[at] != '%') {
-      text += format[at++];
-      continue;
-    }
-    const std::string specification = take_specification(format, at, arguments);
-    switch (specification.back()) {
-      case '%':
-        text += specification == "%%" ? "%" : specification;
-        break;
-      case 's':
-        text += print_one(specification,
-                          read_string(warp, insn, lane, arguments.next<uint64_t>()).c_str());
-        break;
-      case 'p':
-        text += print_one("0x%jx", uintmax_t{arguments.next<uint64_t>()});
-        break;
-      case 'f':
-      case 'F':
-      case 'e':
-      case 'E':
-      case 'g':
-      case 'G':
-      case 'a':
-      case 'A':
-        text += print_one(specification, arguments.next<double>());
-        break;
-      case 'n':
-        arguments.next<uint64_t>();
-        break;
-      default:
-        text += print_integer(specification, arguments);
-    }
-  }
-  return text;
-}
 
 DeviceFunction find_device_function(std::string_view name) {
   struct Row {

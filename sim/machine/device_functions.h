@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <string_view>
 #include <vector>
 
@@ -18,12 +17,5 @@ using DeviceFunction = uint64_t (*)(Warp& warp, const Insn& insn, int lane,
 
 // nullptr if the runtime has none of that name.
 DeviceFunction find_device_function(std::string_view name);
-
-// printf's text: the conversions in `format`, each argument at its own alignment in `data`
-// (4 bytes for int and smaller, 8 for the others), as device code passes them. `read_string` gives
-// the text at a device address.
-using StringReader = std::string (*)(Warp& warp, const Insn& insn, int lane, uint64_t address);
-std::string format_text(Warp& warp, const Insn& insn, int lane, const std::string& format,
-                        const std::byte* data, StringReader read_string);
 
 }  // namespace mpfa::sim

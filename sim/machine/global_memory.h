@@ -10,7 +10,14 @@
 
 namespace mpfa::sim {
 
-enum class MemoryKind : uint8_t { kDevice, kPinnedHost, kManaged, kRegisteredHost, kModule };
+enum class MemoryKind : uint8_t {
+  kDevice,
+  kPinnedHost,
+  kManaged,
+  kRegisteredHost,
+  kModule,
+  kHeap,  // what kernels allocate: device code alone frees it
+};
 
 // One live allocation: [address, address + bytes).
 struct Allocation {

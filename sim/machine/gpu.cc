@@ -17,12 +17,14 @@
 namespace mpfa::sim {
 namespace {
 
-constexpr uint64_t kStackBytes = 256 << 10;  // of a thread, where calls make it unknown
+constexpr uint64_t kStackBytes = 256 << 10;  // of a thread, where calls or alloca make it unknown
 
 [[noreturn]] void reject(const Launch& launch, const std::string& why) {
   throw Fault(FaultKind::kInvalidLaunch,
               internal::str_cat("launch of ", launch.kernel->name, ": ", why));
 }
+
+std::string to_text(Dim3 size) { return internal::str_cat(size.x, " x ", size.y, " x ", size.z); }
 
 void check_launch(const Launch& launch, const DeviceModel& model) {
   const uint64_t threads = launch.block.count();
@@ -31,6 +33,16 @@ void check_launch(const Launch& launch, const DeviceModel& model) {
   if (threads > launch.kernel->max_threads) {
     reject(launch, internal::str_cat("a block of ", threads, " threads; at most ",
                                      launch.kernel->max_threads));
+  }
+  const Dim3 required = launch.kernel->required_block;
+  if (required.x != 0 && required != launch.block) {
+    reject(launch, internal::str_cat("a block of ", to_text(launch.block), "; .reqntid says ",
+                                     to_text(required)));
+  }
+  // PTX ISA, ".explicitcluster". A cluster of one block counts as none.
+  if (launch.kernel->explicit_cluster && launch.kernel->required_cluster.x == 0 &&
+      launch.cluster.count() == 1) {
+    reject(launch, "no cluster is given; the kernel's .explicitcluster asks for one");
   }
   if (launch.grid.x % launch.cluster.x != 0 || launch.grid.y % launch.cluster.y != 0 ||
       launch.grid.z % launch.cluster.z != 0) {
@@ -49,9 +61,12 @@ void check_launch(const Launch& launch, const DeviceModel& model) {
 
 uint64_t stack_bytes(const KernelCode& code) {
   uint64_t sum = 0;
-  for (const auto& function : code.functions) sum += function->local_bytes;
-  const bool has_calls = code.functions.size() > 1;
-  return has_calls ? std::max(kStackBytes, 2 * sum) : sum;
+  bool is_known = code.functions.size() == 1;
+  for (const auto& function : code.functions) {
+    sum += function->local_bytes;
+    is_known &= !function->grows_stack;
+  }
+  return is_known ? sum : std::max(kStackBytes, 2 * sum);
 }
 
 constexpr GridWorkspace kNewWorkspace;

@@ -33,9 +33,10 @@ struct Kernel {
   int registers = 0;                  // a thread's, as ptxas would roughly need
   uint64_t max_threads = 1024;        // .maxntid, .reqntid, or the device's limit
   int min_blocks_per_sm = 0;          // .minnctapersm
+  Dim3 required_block = {0, 0, 0};    // .reqntid; zeros: none
   Dim3 required_cluster = {0, 0, 0};  // .reqnctapercluster; zeros: none
-  bool explicit_cluster = false;
-  int ptx_target = 0;  // 90 of sm_90a
+  bool explicit_cluster = false;      // .explicitcluster: a launch must name a cluster
+  int ptx_target = 0;                 // 90 of sm_90a
 };
 
 // A global or constant variable of a Program.

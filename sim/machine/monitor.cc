@@ -99,15 +99,30 @@ struct Monitor::Lanes {
   uint32_t shared = 0;
   alignas(64) uint32_t at[kWarpSize];  // rank and offset
 
-  // Whether each lies behind the one before.
-  bool are_spread(uint32_t bytes) const {
-    bool spread = true;
-    uint64_t end = 0;
+  // Whether no two are the same: with aligned addresses, no two overlap.
+  bool are_spread() const {
+    bool ascend = true;
+    uint64_t next = 0;
     for_each_lane(shared, [&](int lane) {
-      spread &= at[lane] >= end;
-      end = uint64_t{at[lane]} + bytes;
+      ascend &= at[lane] >= next;
+      next = uint64_t{at[lane]} + 1;
     });
-    return spread;
+    return ascend || are_different();
+  }
+  bool are_different() const {
+    uint32_t twice[2 * kWarpSize];
+    for (int lane = 0; lane < kWarpSize; ++lane) {
+      // No address is odd and in the last block of 256.
+      const uint32_t none = ~(2 * static_cast<uint32_t>(lane));
+      twice[lane] = twice[lane + kWarpSize] = (shared >> lane & 1) != 0 ? at[lane] : none;
+    }
+    uint32_t same = 0;
+    for (int by = 1; by <= kWarpSize / 2; ++by) {
+      for (int lane = 0; lane < kWarpSize; ++lane) {
+        same |= static_cast<uint32_t>(twice[lane] == twice[lane + by]);
+      }
+    }
+    return same == 0;
   }
   bool are_same() const {
     const uint32_t first = at[std::countr_zero(shared)];
@@ -237,8 +252,8 @@ uint8_t Monitor::undefined_part(uint32_t cell, uint8_t bytes, const SharedAccess
   return part;
 }
 
-void Monitor::touch(const Block& block, SharedShadow& shadow, uint32_t cell, uint8_t bytes,
-                    SharedAccess& access) {
+[[gnu::noinline]] void Monitor::touch(const Block& block, SharedShadow& shadow, uint32_t cell,
+                                      uint8_t bytes, SharedAccess& access) {
   if (access.check_written && (shadow.written(cell) & bytes) != bytes) {
     note_unwritten(block, cell, static_cast<uint8_t>(bytes & ~shadow.written(cell)), access);
   }
@@ -297,8 +312,10 @@ bool Monitor::knows_hidden_reads(const PastAccess& past, const SharedAccess& acc
   return true;
 }
 
-void Monitor::touch_words(const Block& block, SharedShadow& shadow, uint32_t first, uint32_t count,
-                          SharedAccess& access) {
+// Called for every lane of most accesses: inlined, and what is rare is not.
+[[gnu::always_inline]] inline void Monitor::touch_words(const Block& block, SharedShadow& shadow,
+                                                        uint32_t first, uint32_t count,
+                                                        SharedAccess& access) {
   access.now.bytes = kWholeCell;
   for (uint32_t cell = first; cell < first + count; ++cell) {
     const bool is_done = access.is_write
@@ -346,7 +363,7 @@ void Monitor::observe_shared(Warp& warp, const Insn& insn, const Access& access,
   all.is_write = access.kind != AccessKind::kRead;
   all.check_written =
       access.kind != AccessKind::kWrite && checks_.uninitialized && !access.may_be_unwritten;
-  all.is_spread = !all.is_write || is_strong(access) || lanes.are_spread(access.bytes);
+  all.is_spread = !all.is_write || is_strong(access) || lanes.are_spread();
   all.stored = access.stored;
   all.now.clock = order.clock;
   all.now.place = place_of(warp, insn);

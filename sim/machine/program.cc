@@ -24,6 +24,15 @@ int64_t product(const Function& function, const char* directive) {
   return result;
 }
 
+// Zeros without the directive; dimensions that it leaves out are 1.
+Dim3 dimensions(const Function& function, const char* directive) {
+  const auto found = function.directives.find(directive);
+  if (found == function.directives.end()) return {0, 0, 0};
+  const std::vector<int64_t>& v = found->second;
+  const auto at = [&](size_t i) { return static_cast<uint32_t>(i < v.size() ? v[i] : 1); };
+  return {at(0), at(1), at(2)};
+}
+
 // 90 of "sm_90a".
 int target_number(const std::string& target) {
   const size_t at = target.find("sm_");
@@ -112,25 +121,19 @@ void LoadedProgram::add_kernel(const Function& function, const DeviceModel& mode
                               static_cast<uint64_t>(function.params[i].alignment)});
   }
   kernel->param_bytes = offsets.back();
-  uint64_t shared = 0;
   for (const Variable& variable : function.variables) {
-    if (variable.space == StateSpace::kShared) shared += static_cast<uint64_t>(variable.bytes());
     if (variable.space == StateSpace::kLocal) {
       kernel->local_bytes += static_cast<uint64_t>(variable.bytes());
     }
   }
-  kernel->static_shared_bytes = shared;
+  kernel->static_shared_bytes = static_shared_bytes(module_, function);
   kernel->registers = static_cast<int>(first_value(function, "maxnreg", kAssumedRegisters));
   const int64_t bound = std::max(product(function, "maxntid"), product(function, "reqntid"));
   kernel->max_threads = static_cast<uint64_t>(bound > 0 ? bound : model.max_threads_per_block);
   kernel->min_blocks_per_sm = static_cast<int>(first_value(function, "minnctapersm", 0));
   kernel->explicit_cluster = function.directives.contains("explicitcluster");
-  const auto cluster = function.directives.find("reqnctapercluster");
-  if (cluster != function.directives.end()) {
-    const std::vector<int64_t>& v = cluster->second;
-    const auto at = [&](size_t i) { return static_cast<uint32_t>(i < v.size() ? v[i] : 1); };
-    kernel->required_cluster = {at(0), at(1), at(2)};
-  }
+  kernel->required_block = dimensions(function, "reqntid");
+  kernel->required_cluster = dimensions(function, "reqnctapercluster");
   kernel->ptx_target = target_number(module_.target);
   kernels_[function.name] = std::move(kernel);
 }

@@ -13,12 +13,19 @@ T* allocate_zeros(size_t count) {
   return static_cast<T*>(memory);
 }
 
+// The first T from `memory` on.
+template <class T>
+T* aligned(std::byte* memory) {
+  const auto beyond = reinterpret_cast<uintptr_t>(memory) % alignof(T);
+  return reinterpret_cast<T*>(memory + (beyond == 0 ? 0 : alignof(T) - beyond));
+}
+
 }  // namespace
 
 SharedShadow::SharedShadow(uint64_t bytes)
     : count_(static_cast<uint32_t>((bytes + kCellBytes - 1) / kCellBytes)),
-      cells_(allocate_zeros<Cell>(count_)),
-      chains_(allocate_zeros<uint32_t>(count_)),
+      cell_memory_(allocate_zeros<std::byte>((size_t{count_} + 1) * sizeof(Cell))),
+      cells_(aligned<Cell>(cell_memory_.get())),
       state_(allocate_zeros<uint8_t>(count_)),
       nodes_(1) {}
 
@@ -41,9 +48,10 @@ void SharedShadow::add(uint32_t cell, const PastAccess& access) {
     node = static_cast<uint32_t>(nodes_.size());
     nodes_.emplace_back();
   }
-  nodes_[node] = {access, chains_.get()[cell]};
-  chains_.get()[cell] = node;
-  state_.get()[cell] |= kHasChain;
+  Cell& at = cells_[cell];
+  nodes_[node] = {access, at.chain};
+  at.chain = node;
+  state_.get()[cell] |= access.is_write() ? kHasChain | kChainHasWrite : kHasChain;
 }
 
 }  // namespace mpfa::sim

@@ -2,6 +2,7 @@
 // with, and whether anything was ever written.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
@@ -57,17 +58,18 @@ struct NeverSame {
 
 inline uint32_t pack_origin(Agent warp, uint32_t lane) { return uint32_t{warp} << 5 | lane; }
 
-// A word of shared memory. Most words have been written by one thread and read by one warp since;
-// more go to a chain. The write is the first one as a rule.
-struct Cell {
-  PastAccess first[2];
+// A word of shared memory, on a cache line. Most words have been written by one thread and read by
+// one or two warps since; more go to a chain. The write is the first one as a rule.
+struct alignas(64) Cell {
+  PastAccess first[3];
+  uint32_t chain = 0;  // its first node; 0: none
 };
 
 class SharedShadow {
  public:
   explicit SharedShadow(uint64_t bytes);
 
-  Cell& cell(uint32_t index) { return cells_.get()[index]; }
+  Cell& cell(uint32_t index) { return cells_[index]; }
   uint32_t cells() const { return count_; }
 
   // ---- written bytes, a bit each
@@ -78,7 +80,7 @@ class SharedShadow {
 
   // ---- accesses
   // The same as check_and_record() for the usual: a whole word that is written has no chain, and
-  // whatever it knows is ordered. False: nothing is done.
+  // whatever it knows is ordered; or a read's like is there already. False: nothing is done.
   template <class IsOrdered>
   bool record_read_quickly(uint32_t cell, const PastAccess& access, IsOrdered& is_ordered);
   template <class IsOrdered>
@@ -100,6 +102,7 @@ class SharedShadow {
 
  private:
   static constexpr uint8_t kHasChain = 0x10;
+  static constexpr uint8_t kChainHasWrite = 0x20;
 
   struct Node {
     PastAccess access;
@@ -117,12 +120,19 @@ class SharedShadow {
                       IsSame& is_same);
   template <class Visit>
   void visit_chain(uint32_t cell, Visit visit);
+  // The read of a whole word, in the chain, that differs from this one in lanes alone.
+  PastAccess* find_like(const Cell& cell, const PastAccess& read);
+  template <class IsOrdered>
+  static bool gives_way(const PastAccess& past, IsOrdered& is_ordered) {
+    return past.bytes == 0 || (past.bytes == kWholeCell && is_ordered(past));
+  }
   void add(uint32_t cell, const PastAccess& access);
 
   uint32_t count_;
-  // Zeros that take no memory before they are touched.
-  std::unique_ptr<Cell, Free> cells_;
-  std::unique_ptr<uint32_t, Free> chains_;  // of each cell: its first node; 0: none
+  // Zeros that take no memory before they are touched, and more than the cells need by as much as
+  // aligns them.
+  std::unique_ptr<std::byte, Free> cell_memory_;
+  Cell* cells_;
   // Of each cell: the bytes that have been written, and kHasChain.
   std::unique_ptr<uint8_t, Free> state_;
   std::vector<Node> nodes_;
@@ -152,7 +162,7 @@ SharedShadow::Fate SharedShadow::fate_of(const PastAccess& past, const PastAcces
 
 template <class Visit>
 void SharedShadow::visit_chain(uint32_t cell, Visit visit) {
-  uint32_t* link = &chains_.get()[cell];
+  uint32_t* link = &cells_[cell].chain;
   while (*link != 0) {
     Node& node = nodes_[*link];
     visit(node.access);
@@ -165,32 +175,52 @@ void SharedShadow::visit_chain(uint32_t cell, Visit visit) {
     node.next = free_nodes_;
     free_nodes_ = gone;
   }
-  if (chains_.get()[cell] == 0) state_.get()[cell] &= static_cast<uint8_t>(~kHasChain);
+  if (cells_[cell].chain == 0) {
+    state_.get()[cell] &= static_cast<uint8_t>(~(kHasChain | kChainHasWrite));
+  }
+}
+
+inline PastAccess* SharedShadow::find_like(const Cell& cell, const PastAccess& read) {
+  for (uint32_t at = cell.chain; at != 0; at = nodes_[at].next) {
+    if (nodes_[at].access.is_like(read)) return &nodes_[at].access;
+  }
+  return nullptr;
 }
 
 template <class IsOrdered>
 bool SharedShadow::record_read_quickly(uint32_t cell, const PastAccess& access,
                                        IsOrdered& is_ordered) {
-  if (state_.get()[cell] != kWholeCell) return false;
-  Cell& at = cells_.get()[cell];
+  const uint8_t state = state_.get()[cell];
+  if ((state & ~kHasChain) != kWholeCell) return false;
+  Cell& at = cells_[cell];
   const PastAccess& write = at.first[0];
   if (write.bytes != 0 && (!write.is_write() || !is_ordered(write))) return false;
   PastAccess& read = at.first[1];
-  if (read.bytes == 0 || (read.bytes == kWholeCell && !read.is_write() && is_ordered(read))) {
-    read = access;
+  PastAccess& other = at.first[2];
+  if (read.is_write() || other.is_write()) return false;
+  PastAccess* like = read.is_like(access)    ? &read
+                     : other.is_like(access) ? &other
+                                             : find_like(at, access);
+  if (like != nullptr) {
+    like->lanes |= access.lanes;
     return true;
   }
-  const bool is_same = read.agent == access.agent && read.clock == access.clock &&
-                       read.flags == access.flags && read.bytes == kWholeCell;
-  if (is_same) read.lanes |= access.lanes;
-  return is_same;
+  if ((state & kHasChain) != 0) return false;
+  if (gives_way(read, is_ordered)) {
+    read = access;
+    if (gives_way(other, is_ordered)) other.bytes = 0;
+    return true;
+  }
+  if (!gives_way(other, is_ordered)) return false;
+  other = access;
+  return true;
 }
 
 template <class IsOrdered>
 bool SharedShadow::record_write_quickly(uint32_t cell, const PastAccess& access,
                                         IsOrdered& is_ordered) {
   if ((state_.get()[cell] & kHasChain) != 0) return false;
-  Cell& at = cells_.get()[cell];
+  Cell& at = cells_[cell];
   uint8_t hides = 0;
   for (const PastAccess& past : at.first) {
     if (past.bytes == 0) continue;
@@ -200,6 +230,7 @@ bool SharedShadow::record_write_quickly(uint32_t cell, const PastAccess& access,
   at.first[0] = access;
   at.first[0].flags |= hides;
   at.first[1].bytes = 0;
+  at.first[2].bytes = 0;
   return true;
 }
 
@@ -226,10 +257,9 @@ const PastAccess* SharedShadow::check_and_record(uint32_t cell, const PastAccess
         break;
     }
   };
-  Cell& at = cells_.get()[cell];
-  visit(at.first[0]);
-  visit(at.first[1]);
-  if (chains_.get()[cell] != 0) visit_chain(cell, visit);
+  Cell& at = cells_[cell];
+  for (auto& past : at.first) visit(past);
+  if (at.chain != 0) visit_chain(cell, visit);
   if (conflict != nullptr) return conflict;
   if (merged != nullptr) {
     merged->lanes |= access.lanes;
@@ -238,15 +268,13 @@ const PastAccess* SharedShadow::check_and_record(uint32_t cell, const PastAccess
   }
   PastAccess now = access;
   now.flags |= hides;
-  PastAccess& preferred = at.first[access.is_write() ? 0 : 1];
-  PastAccess& other = at.first[access.is_write() ? 1 : 0];
-  if (preferred.bytes == 0) {
-    preferred = now;
-  } else if (other.bytes == 0) {
-    other = now;
-  } else {
-    add(cell, now);
+  static constexpr int kOrder[2][3] = {{1, 2, 0}, {0, 2, 1}};
+  for (const int place : kOrder[access.is_write() ? 1 : 0]) {
+    if (at.first[place].bytes != 0) continue;
+    at.first[place] = now;
+    return nullptr;
   }
+  add(cell, now);
   return nullptr;
 }
 
@@ -260,10 +288,9 @@ const PastAccess* SharedShadow::check(uint32_t cell, const PastAccess& access, I
       conflict = &past;
     }
   };
-  Cell& at = cells_.get()[cell];
-  visit(at.first[0]);
-  visit(at.first[1]);
-  if (chains_.get()[cell] != 0) visit_chain(cell, visit);
+  Cell& at = cells_[cell];
+  for (auto& past : at.first) visit(past);
+  if (at.chain != 0) visit_chain(cell, visit);
   return conflict;
 }
 

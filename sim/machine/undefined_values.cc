@@ -1,14 +1,17 @@
 #include "sim/machine/undefined_values.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <memory>
 #include <string_view>
 #include <vector>
 
 #include "mpfa/check.h"
+#include "sim/machine/address.h"
 #include "sim/machine/each_lane.h"
 #include "sim/machine/fault.h"
+#include "sim/machine/shuffle.h"
 
 namespace mpfa::sim {
 namespace {
@@ -162,27 +165,23 @@ class Follower {
     const std::vector<Operand>& operands = source_.operands;
     const uint32_t undefined = lanes_of(operands[1]);
     uint32_t lanes = lanes_of(operands[2]) | lanes_of(operands[3]);
-    for_each_lane(warp_.mask, [&](int lane) {
-      lanes |= (undefined >> shuffle_source(static_cast<uint32_t>(lane)) & 1) << lane;
-    });
+    for_each_lane(warp_.mask,
+                  [&](int lane) { lanes |= (undefined >> lane_read_by(lane) & 1) << lane; });
     return lanes & warp_.mask;
   }
 
-  uint32_t shuffle_source(uint32_t lane) const {
+  Shuffle shuffle_mode() const {
+    if (has(source_, "up")) return Shuffle::kUp;
+    if (has(source_, "down")) return Shuffle::kDown;
+    return has(source_, "bfly") ? Shuffle::kButterfly : Shuffle::kIndex;
+  }
+
+  uint32_t lane_read_by(int lane) const {
     const std::vector<Operand>& operands = source_.operands;
-    const auto at = static_cast<int>(lane);
-    const uint32_t b = number_of(warp_, operands[2], at) & 31;
-    const uint32_t c = number_of(warp_, operands[3], at);
-    const uint32_t segment = c >> 8 & 31;
-    const uint32_t last = (lane & segment) | (c & 31 & ~segment);
-    uint32_t from = lane;
-    if (has(source_, "up")) {
-      return lane >= b && lane - b >= last ? lane - b : lane;
-    }
-    if (has(source_, "down")) from = lane + b;
-    if (has(source_, "bfly")) from = lane ^ b;
-    if (has(source_, "idx")) from = (lane & segment) | (b & ~segment);
-    return from <= last ? from : lane;
+    const ShuffleSource from =
+        shuffle_source(shuffle_mode(), lane, number_of(warp_, operands[2], lane),
+                       number_of(warp_, operands[3], lane));
+    return static_cast<uint32_t>(from.lane) & 31;
   }
 
   void store() {
@@ -190,6 +189,7 @@ class Follower {
     const bool is_global = has(source_, "global");
     if (is_global) return refuse(value, "in a store to global memory");
     if (has(source_, "local") || has(source_, "param")) return;
+    refuse_lanes(lanes_of(value) & warp_.mask & generic_global(), "in a store to global memory");
     values_.storing.fill(0);
     const size_t count = value.kind == OperandKind::kVector ? value.parts.size() : 1;
     const size_t bytes = element_bytes();
@@ -200,6 +200,26 @@ class Follower {
       values_.is_storing = true;
       for (size_t at = i * bytes; at < (i + 1) * bytes; ++at) values_.storing[at] = lanes;
     }
+  }
+
+  // Lanes whose generic address is neither shared nor local; 0 for a store that names its space.
+  uint32_t generic_global() const {
+    constexpr std::array kShared = {"shared", "shared::cta", "shared::cluster"};
+    const bool is_shared = std::any_of(kShared.begin(), kShared.end(),
+                                       [&](const char* space) { return has(source_, space); });
+    const Operand& address = source_.operands[0];
+    const Operand& base = address.kind == OperandKind::kAddress ? address.parts.at(0) : address;
+    const auto& registers = frame_->code->function->registers;
+    if (is_shared || base.kind != OperandKind::kRegister) return 0;
+    if (registers[static_cast<size_t>(base.index)].type.bits != 64) return 0;
+    const Slot slot = frame_->code->register_slots[static_cast<size_t>(base.index)];
+    uint32_t lanes = 0;
+    for_each_lane(warp_.mask, [&](int lane) {
+      const uint64_t at =
+          warp_.source<uint64_t>(slot)[lane] + static_cast<uint64_t>(address.offset);
+      if (!in_shared_window(at) && !in_local_window(at)) lanes |= 1u << lane;
+    });
+    return lanes;
   }
 
   // Of the type that the instruction ends with: .b8, .f64.

@@ -25,6 +25,7 @@ namespace mpfa::sim {
 namespace {
 
 constexpr uint64_t kRegisterAlignment = 64;
+constexpr uint64_t kFrameAlignment = 16;  // of a frame's variables in local memory
 // One choice in so many is not the lowest place but any that can go on: threads must not rely on
 // the order in which a warp's paths run, and none may starve.
 constexpr uint64_t kOddChoice = 16;
@@ -47,6 +48,42 @@ void copy_lanes(const Warp& warp, uint32_t lanes, uint64_t to, uint64_t from, ui
   for (int lane = 0; lane < kWarpSize; ++lane) {
     if ((lanes >> lane & 1) != 0) std::memcpy(warp.local(lane, to), warp.local(lane, from), bytes);
   }
+}
+
+// Where a callee's variables may begin in all of these lanes.
+uint64_t stack_end(const Frame& frame, uint32_t lanes) {
+  uint64_t end = 0;
+  for (size_t lane = 0; lane < kWarpSize; ++lane) {
+    if ((lanes >> lane & 1) != 0) end = std::max(end, frame.local_top[lane]);
+  }
+  return (end + kFrameAlignment - 1) / kFrameAlignment * kFrameAlignment;
+}
+
+bool have_sizes(const std::vector<PassedValue>& passed, const std::vector<Variable>& declared) {
+  return std::equal(passed.begin(), passed.end(), declared.begin(), declared.end(),
+                    [](const PassedValue& value, const Variable& variable) {
+                      return value.bytes == static_cast<uint64_t>(variable.bytes());
+                    });
+}
+
+std::string sizes_of(const std::vector<PassedValue>& passed) {
+  std::string text;
+  for (const PassedValue& value : passed) {
+    text += (text.empty() ? "" : ", ") + std::to_string(value.bytes);
+  }
+  return "(" + text + ")";
+}
+
+// A function pointer may lead to a function of another type than the call is for.
+void check_prototype(const Warp& warp, const Insn& insn, const FunctionCode& callee,
+                     const CallDetail& passed) {
+  const Function& function = *callee.function;
+  const bool same_results = passed.results.empty() || have_sizes(passed.results, function.results);
+  if (same_results && have_sizes(passed.arguments, function.params)) return;
+  warp.fail(FaultKind::kInvalidPc, insn, warp.mask,
+            internal::str_cat("the call's arguments and results, of ", sizes_of(passed.arguments),
+                              " and ", sizes_of(passed.results),
+                              " bytes, are not those of the function ", demangled(function.name)));
 }
 
 }  // namespace
@@ -77,18 +114,20 @@ void Warp::start(Block* owner, uint32_t warp_index, const FunctionCode& kernel) 
   }
   auto first = std::make_unique<Split>();
   first->mask = present;
-  first->frame = push_frame(kernel, present);
+  first->frame = push_frame(kernel, present, 0);
   splits.push_back(std::move(first));
 }
 
 // ---- frames
 // ----------------------------------------------------------------------------------------
 
-Frame* Warp::push_frame(const FunctionCode& code, uint32_t lanes) {
+Frame* Warp::push_frame(const FunctionCode& code, uint32_t lanes, uint64_t local_base) {
   auto frame = std::make_unique<Frame>();
   frame->code = &code;
   frame->lanes = lanes;
-  frame->storage = std::make_unique<std::byte[]>(code.frame_bytes + kRegisterAlignment);
+  frame->local_base = local_base;
+  frame->local_top.fill(local_base + code.local_bytes);
+  frame->storage = std::make_shared<std::byte[]>(code.frame_bytes + kRegisterAlignment);
   const auto at = reinterpret_cast<uintptr_t>(frame->storage.get());
   frame->registers = frame->storage.get() + (kRegisterAlignment - at % kRegisterAlignment);
   frames.push_back(std::move(frame));
@@ -101,20 +140,20 @@ void Warp::pop_frame(Frame* frame) {
 
 Step Warp::call(const FunctionCode& callee, const Insn& insn) {
   Frame* caller = split->frame;
-  Frame* frame = push_frame(callee, split->mask);
-  frame->parent = caller;
-  frame->return_pc = split->pc + 1;
-  frame->depth = caller->depth + 1;
+  const auto& passed = static_cast<const CallDetail&>(*insn.detail);
+  check_prototype(*this, insn, callee, passed);
   // Frames of other calls of this warp may lie above: lanes never share local memory, but calls of
   // different splits may be of different depth, so each lane's own caller decides.
-  frame->local_base = caller->local_base + caller->code->local_bytes;
-  if (frame->local_base + callee.local_bytes > local_stride) {
-    split->frame = caller;
+  const uint64_t local_base = stack_end(*caller, split->mask);
+  if (local_base + callee.local_bytes > local_stride) {
     fail(FaultKind::kIllegalAddress, insn, mask,
          internal::str_cat("the stack of ", local_stride, " bytes is full (cudaLimitStackSize)"));
   }
+  Frame* frame = push_frame(callee, split->mask, local_base);
+  frame->parent = caller;
+  frame->return_pc = split->pc + 1;
+  frame->depth = caller->depth + 1;
   frame->call = insn.detail;
-  const auto& passed = static_cast<const CallDetail&>(*insn.detail);
   for (size_t i = 0; i < passed.arguments.size(); ++i) {
     copy_lanes(*this, split->mask, frame->local_base + callee.param_offsets[i],
                caller->local_base + passed.arguments[i].offset, passed.arguments[i].bytes);

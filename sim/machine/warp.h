@@ -1,6 +1,7 @@
 // A warp: 32 lanes, their registers, and where each of them is.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -29,9 +30,11 @@ struct Frame {
   uint32_t depth = 0;
   uint32_t lanes = 0;       // that have not returned
   uint64_t local_base = 0;  // of its variables, in every lane's local memory
-  uint64_t local_top = 0;
+  // Where each lane's stack ends: behind its variables and what alloca has taken.
+  std::array<uint64_t, kWarpSize> local_top = {};
   const InsnDetail* call = nullptr;  // of the call that made it: where results go
-  std::unique_ptr<std::byte[]> storage;
+  // Kept alive by wgmma on its way, which may outlast the call.
+  std::shared_ptr<std::byte[]> storage;
   std::byte* registers = nullptr;        // in storage, at a multiple of 64
   std::shared_ptr<RegisterWatch> watch;  // made when a register that wgmma uses is first used
 };
@@ -108,9 +111,9 @@ struct Warp {
     split->pc = pc;
     return Step::kJump;
   }
-  // `insn`'s detail is a CallDetail.
   // Gives some lanes of the running split one of their own, at `pc`; they leave `mask` too.
   void detach(uint32_t lanes, uint32_t pc);
+  // `insn`'s detail is a CallDetail.
   Step call(const FunctionCode& callee, const Insn& insn);
   Step return_from_call();
   Step exit_lanes();
@@ -122,8 +125,9 @@ struct Warp {
   [[noreturn]] void fail(FaultKind kind, const Insn& insn, uint32_t lanes,
                          const std::string& message) const;
 
-  // barrier.cluster: the generation in which each lane has arrived.
+  // barrier.cluster: the generation that each lane has arrived for and not waited for; 0: none.
   uint64_t cluster_arrival[kWarpSize] = {};
+  uint32_t cluster_arrived = 0;  // lanes that have arrived for the present one
   // mbarrier.test_wait: answers of false since Cluster::events was `poll_events`.
   uint32_t polls = 0;
   uint64_t poll_events = 0;
@@ -142,7 +146,7 @@ struct Warp {
   Warp& operator=(const Warp&) = delete;
 
  private:
-  Frame* push_frame(const FunctionCode& code, uint32_t lanes);
+  Frame* push_frame(const FunctionCode& code, uint32_t lanes, uint64_t local_base);
   void pop_frame(Frame* frame);
   void merge_splits();
   Split* choose_split();

@@ -20,7 +20,8 @@ constexpr int kWarpsOfGroup = 4;
 struct WgmmaOperation {
   const Insn* insn = nullptr;
   std::array<Warp*, kWarpsOfGroup> warps = {};
-  std::array<std::byte*, kWarpsOfGroup> registers = {};  // of the warps' frames
+  std::array<std::byte*, kWarpsOfGroup> registers = {};                  // of the warps' frames
+  std::array<std::shared_ptr<std::byte[]>, kWarpsOfGroup> storage = {};  // where those lie
   uint64_t a_descriptor = 0;
   uint64_t b_descriptor = 0;
   bool add_d = true;

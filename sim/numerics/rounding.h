@@ -57,20 +57,24 @@ MPFA_SIM_LANE constexpr float float_to_odd(double x) {
   return from_bits<float>(outward ? bits + step : bits - step);
 }
 
-// The float that is x rounded; not in kNearestAway, which is for tf32 alone.
-MPFA_SIM_LANE constexpr float float_rounded(double x, Rounding mode) {
-  const auto nearest = static_cast<float>(x);
-  if (mode == Rounding::kNearestEven) return nearest;
-  const uint32_t bits = bits_of(nearest);
-  const bool above = nearest > x;
-  const bool below = nearest < x;
+// What the nearest F becomes in a directed mode, if it is above or below what is rounded.
+template <class F>
+MPFA_SIM_LANE constexpr F directed(F nearest, bool above, bool below, Rounding mode) {
+  const auto bits = bits_of(nearest);
   const bool negative = is_negative(nearest);
   const bool wrong = mode == Rounding::kUp     ? below
                      : mode == Rounding::kDown ? above
                                                : (negative ? below : above);
   const bool outward = mode != Rounding::kZero && negative == (mode == Rounding::kDown);
-  const uint32_t step = wrong ? 1 : 0;
-  return from_bits<float>(outward ? bits + step : bits - step);
+  const decltype(bits_of(nearest)) step = wrong ? 1 : 0;
+  return from_bits<F>(outward ? bits + step : bits - step);
+}
+
+// The float that is x rounded; not in kNearestAway, which is for tf32 alone.
+MPFA_SIM_LANE constexpr float float_rounded(double x, Rounding mode) {
+  const auto nearest = static_cast<float>(x);
+  if (mode == Rounding::kNearestEven) return nearest;
+  return directed(nearest, nearest > x, nearest < x, mode);
 }
 
 // A sum that is exactly zero is negative in .rm, unless both terms are +0.
@@ -115,11 +119,24 @@ inline double double_rounded(const Exact& value, Rounding mode) {
 
 MPFA_SIM_LANE double add_rounded(double a, double b, Rounding mode) {
   if (mode == Rounding::kNearestEven || !is_finite(a) || !is_finite(b)) return a + b;
+  const double sum = a + b;
+  if (sum != 0 && __builtin_fabs(sum) < 0x1p1022) {
+    // What rounding has taken, exactly (Knuth, TAOCP 4.2.2, theorem C).
+    const double rest = sum - a;
+    const double error = (a - (sum - rest)) + (b - rest);
+    return directed(sum, error<0, error> 0, mode);
+  }
   return double_rounded(exact_sum(exact_value(a), exact_value(b), mode), mode);
 }
 
 MPFA_SIM_LANE double mul_rounded(double a, double b, Rounding mode) {
   if (mode == Rounding::kNearestEven || !is_finite(a) || !is_finite(b)) return a * b;
+  const double product = a * b;
+  const double size = __builtin_fabs(product);
+  if (size > 0x1p-960 && size < 0x1p1022) {
+    const double error = __builtin_fma(a, b, -product);  // no bit of it is too small for a double
+    return directed(product, error<0, error> 0, mode);
+  }
   return double_rounded(exact_product(exact_value(a), exact_value(b)), mode);
 }
 

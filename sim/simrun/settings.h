@@ -3,7 +3,6 @@
 
 #include <functional>
 #include <string>
-#include <string_view>
 
 #include "sim/machine/gpu.h"
 
@@ -14,10 +13,6 @@ inline constexpr const char* kSeedVariable = "MPFA_SIM_SEED";        // 0, 1, ..
 inline constexpr const char* kCheckVariable = "MPFA_SIM_CHECK";      // all, none or races,bounds
 inline constexpr const char* kThreadsVariable = "MPFA_SIM_THREADS";  // 0: all of the host's
 inline constexpr const char* kTraceVariable = "MPFA_SIM_TRACE";      // a file's name
-
-// "all", "none", or a list of races, uninitialized, async, barriers and bounds. Throws
-// InvalidArgument for anything else.
-Checks parse_checks(std::string_view text);
 
 // Options from variables: `get` gives a variable's value, or nullptr. Throws InvalidArgument,
 // naming the variable.

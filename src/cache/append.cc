@@ -1,4 +1,7 @@
-// append_kv on the CPU: checks, then one parallel pass over tokens and KV heads.
+// append_kv: the tensors' device picks the back end. On the CPU: checks, then one parallel pass
+// over tokens and KV heads.
+#include "cuda/append.h"
+
 #include <algorithm>
 #include <array>
 
@@ -93,7 +96,11 @@ void append_all(const AppendArgs& args, ScaleRule rule) {
 }  // namespace internal
 
 void append_kv(const KvCacheView& cache, const DLTensor& k, const DLTensor& v,
-               const DLTensor& slot_mapping, const AppendParams& params, cudaStream_t /*stream*/) {
+               const DLTensor& slot_mapping, const AppendParams& params, cudaStream_t stream) {
+  if (k.device.device_type == kDLCUDA) {
+    internal::cuda_append_kv(cache, k, v, slot_mapping, params, stream);
+    return;
+  }
   const internal::AppendArgs args = internal::check_append(cache, k, v, slot_mapping, params);
   internal::append_all(args, params.scale_rule);
 }

@@ -100,12 +100,24 @@ std::vector<int64_t> read_stats_rows(const AppendArgs& args, const AppendParams&
   return rows;
 }
 
+// What read_stats_rows checks, but for values.
+void check_sequences(const AppendArgs& args, const AppendParams& params) {
+  const auto cu_seqlens = Tensor<int32_t, 1>::from(params.cu_seqlens, "cu_seqlens", false);
+  MPFA_CHECK(!cu_seqlens || cu_seqlens.size(0) >= 1,
+             "cu_seqlens is empty: must have one element more than sequences");
+  const CacheTensors& cache = args.cache;
+  check_stats_index(cache.stats_index, cu_seqlens ? cu_seqlens.size(0) - 1 : 1, 0);
+  if (!cu_seqlens) {
+    check_one_sequence(cache.stats_index, cache.num_stats, args.num_tokens, "cu_seqlens");
+  }
+}
+
 }  // namespace
 
 AppendArgs check_append(const KvCacheView& cache, const DLTensor& k, const DLTensor& v,
-                        const DLTensor& slot_mapping, const AppendParams& params) {
+                        const DLTensor& slot_mapping, const AppendParams& params, Values values) {
   AppendArgs args;
-  args.cache = check_cache(cache);
+  args.cache = check_cache(cache, values);
   args.type = float_type(k, "k");
   MPFA_CHECK(float_type(v, "v") == args.type, "v has type ", dtype_string(v.dtype), ": must be ",
              dtype_string(k.dtype), ", as k has");
@@ -116,9 +128,13 @@ AppendArgs check_append(const KvCacheView& cache, const DLTensor& k, const DLTen
   args.slots = Tensor<int64_t, 1>::from(slot_mapping, "slot_mapping", false);
   check_size(slot_mapping, "slot_mapping", 0, args.num_tokens, "one slot per token of k");
   check_scale_rule(params.scale_rule);
-  check_slot_range(args.slots, args.cache);
-  check_slots_differ(args.slots);
-  args.stats_rows = read_stats_rows(args, params);
+  if (values == Values::kKnown) {
+    check_slot_range(args.slots, args.cache);
+    check_slots_differ(args.slots);
+    args.stats_rows = read_stats_rows(args, params);
+  } else {
+    check_sequences(args, params);
+  }
   check_memory(
       cache,
       {{&k, "k"}, {&v, "v"}, {&slot_mapping, "slot_mapping"}, {params.cu_seqlens, "cu_seqlens"}});

@@ -31,8 +31,10 @@ struct AppendArgs {
   int64_t stats_row(int64_t token) const { return stats_rows.empty() ? 0 : stats_rows[token]; }
 };
 
-// Throws InvalidArgument naming the argument that does not fit.
+// Throws InvalidArgument naming the argument that does not fit. Where values are not known, slots
+// and lengths are left to the kernel, and stats_rows stays empty.
 AppendArgs check_append(const KvCacheView& cache, const DLTensor& k, const DLTensor& v,
-                        const DLTensor& slot_mapping, const AppendParams& params);
+                        const DLTensor& slot_mapping, const AppendParams& params,
+                        Values values = Values::kKnown);
 
 }  // namespace mpfa::internal

@@ -9,6 +9,7 @@
 #include "cuda/decode_plan.h"
 #include "cuda/device.h"
 #include "cuda/device_args.h"
+#include "cuda/kernel_params.h"
 #include "cuda/tensor_map.h"
 #include "kernels/any/decode/schedule.h"
 
@@ -79,11 +80,6 @@ bool takes_bulk_copies(const CacheTensors& cache, const DeviceInfo& info) {
 
 // ---- parameters ---------------------------------------------------------------------------------
 
-template <class T, int Rank>
-std::byte* bytes_of(const Tensor<T, Rank>& tensor) {
-  return reinterpret_cast<std::byte*>(tensor.at());
-}
-
 template <class T>
 PagedStrides strides_of(const Tensor<T, 4>& tensor) {
   constexpr auto kSize = static_cast<int64_t>(sizeof(T));
@@ -92,11 +88,6 @@ PagedStrides strides_of(const Tensor<T, 4>& tensor) {
 
 PagedStrides strides_of(const Tensor<Bf16, 3>& tensor) {
   return {tensor.stride(0) * 2, tensor.stride(1) * 2, 0};
-}
-
-template <int Rank, size_t kCount>
-void set_strides(int64_t (&strides)[kCount], const Tensor<float, Rank>& tensor) {
-  for (size_t i = 0; i < kCount; ++i) strides[i] = tensor ? tensor.stride(static_cast<int>(i)) : 0;
 }
 
 void set_cache(const CacheTensors& cache, DecodeParams& p) {
@@ -225,14 +216,6 @@ ScheduleParams schedule_params(const StepTensors& step, int64_t total_seqlen_q, 
   return p;
 }
 
-int32_t* error_counter(DeviceArgs& args, const DLTensor* error_count) {
-  if (error_count == nullptr) return nullptr;
-  const auto counter =
-      Tensor<int32_t, 1>::from(args.take(*error_count, "error_count"), "error_count");
-  MPFA_CHECK(counter.size(0) == 1, "error_count has ", counter.size(0), " elements: must have 1");
-  return counter.at();
-}
-
 void check_plan_device(const Plan& plan, int device, const char* name) {
   MPFA_CHECK(plan.params.device.device_type == kDLCUDA && plan.params.device.device_id == device,
              "plan.params.device is type ", static_cast<int>(plan.params.device.device_type),
@@ -283,9 +266,9 @@ void cuda_schedule(const KvCacheView& cache, const DLTensor& block_table, const 
   check_step(step, plan);
   std::byte* const space =
       check_workspace(args.take(&workspace, "workspace"), plan, kWorkspaceAlignment);
-  const ScheduleParams p = schedule_params(step, plan.params.total_seqlen_q, params.causal,
-                                           params.window_left, plan, make_decode_plan(plan.params),
-                                           space, error_counter(args, params.error_count));
+  const ScheduleParams p =
+      schedule_params(step, plan.params.total_seqlen_q, params.causal, params.window_left, plan,
+                      make_decode_plan(plan.params), space, args.error_counter(params.error_count));
   check_cuda(kernels::launch_schedule(p, stream), "launch of the schedule kernel");
 }
 
@@ -317,7 +300,7 @@ void cuda_attention(const AttentionCall& call, const AttentionParams& params, co
   check_fits_plan(in, plan);
   std::byte* const workspace = check_workspace(host.workspace, plan, kWorkspaceAlignment);
   check_memory(host, host_params.sinks, true);
-  int32_t* const error_count = error_counter(args, params.error_count);
+  int32_t* const error_count = args.error_counter(params.error_count);
   if (in.q.rows == 0 || in.batch_size == 0) return;
 
   const DecodePlan decode = make_decode_plan(plan.params);

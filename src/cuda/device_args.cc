@@ -1,6 +1,6 @@
 #include "cuda/device_args.h"
 
-#include "mpfa/check.h"
+#include "core/tensor.h"
 
 namespace mpfa::internal {
 
@@ -37,6 +37,13 @@ KvCacheView DeviceArgs::take(const KvCacheView& cache) {
   view.stats.v_scale = take(cache.stats.v_scale, "v_scale");
   view.stats_index = take(cache.stats_index, "stats_index");
   return view;
+}
+
+int32_t* DeviceArgs::error_counter(const DLTensor* error_count) {
+  if (error_count == nullptr) return nullptr;
+  const auto counter = Tensor<int32_t, 1>::from(take(*error_count, "error_count"), "error_count");
+  MPFA_CHECK(counter.size(0) == 1, "error_count has ", counter.size(0), " elements: must have 1");
+  return counter.at();
 }
 
 }  // namespace mpfa::internal

@@ -3,6 +3,7 @@
 
 #include <dlpack/dlpack.h>
 
+#include <cstdint>
 #include <deque>
 #include <string_view>
 
@@ -24,6 +25,9 @@ class DeviceArgs {
   const DLTensor& take(const DLTensor& tensor, std::string_view name);
   const DLTensor* take(const DLTensor* tensor, std::string_view name);
   KvCacheView take(const KvCacheView& cache);
+
+  // The counter of errors that kernels find; null where none is given.
+  int32_t* error_counter(const DLTensor* error_count);
 
  private:
   int device_;

@@ -1,5 +1,7 @@
 // Stands in for the CUDA back end in builds without nvcc.
+#include "cuda/append.h"
 #include "cuda/attention.h"
+#include "cuda/means.h"
 #include "cuda/plan.h"
 
 namespace mpfa::internal {
@@ -25,6 +27,17 @@ void cuda_schedule(const KvCacheView& /*cache*/, const DLTensor& /*block_table*/
 void cuda_attention(const AttentionCall& /*call*/, const AttentionParams& /*params*/,
                     const Plan& /*plan*/, cudaStream_t /*stream*/) {
   refuse("q");
+}
+
+void cuda_append_kv(const KvCacheView& /*cache*/, const DLTensor& /*k*/, const DLTensor& /*v*/,
+                    const DLTensor& /*slot_mapping*/, const AppendParams& /*params*/,
+                    cudaStream_t /*stream*/) {
+  refuse("k");
+}
+
+void cuda_compute_means(const DLTensor& /*x*/, const DLTensor* /*cu_seqlens*/,
+                        const DLTensor& /*out*/, cudaStream_t /*stream*/) {
+  refuse("x");
 }
 
 }  // namespace mpfa::internal

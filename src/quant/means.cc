@@ -1,3 +1,5 @@
+#include "cuda/means.h"
+
 #include <algorithm>
 #include <vector>
 
@@ -39,7 +41,11 @@ void mean_of_heads(const Tensor<T, 3>& x, int64_t begin, int64_t end, int64_t fi
 }  // namespace
 
 void compute_means(const DLTensor& x, const DLTensor* cu_seqlens, const DLTensor& out,
-                   cudaStream_t /*stream*/) {
+                   cudaStream_t stream) {
+  if (x.device.device_type == kDLCUDA) {
+    internal::cuda_compute_means(x, cu_seqlens, out, stream);
+    return;
+  }
   const auto cu = Tensor<int32_t, 1>::from(cu_seqlens, "cu_seqlens", false);
   const auto means = Tensor<float, 3>::from(out, "out");
   internal::visit_float_tensor<3>(x, "x", [&](const auto& values) {

@@ -11,7 +11,7 @@
 #include <numeric>
 
 #include "cache/append_reference.h"
-#include "device_tensor.h"
+#include "kernels/device_tensor.h"
 
 namespace mpfa::kernels {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "device_tensor.h"
+#include "kernels/device_tensor.h"
 #include "mpfa/quant.h"
 
 namespace mpfa::kernels {

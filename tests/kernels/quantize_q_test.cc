@@ -7,7 +7,7 @@
 #include <limits>
 #include <numeric>
 
-#include "device_tensor.h"
+#include "kernels/device_tensor.h"
 #include "mpfa/quant.h"
 
 namespace mpfa::kernels {

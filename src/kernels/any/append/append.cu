@@ -1,6 +1,6 @@
-#include "kernels/any/append/append.h"
-
 #include <initializer_list>
+
+#include "kernels/any/append/append.h"
 
 namespace mpfa::kernels {
 
@@ -32,8 +32,8 @@ bool has_stats_vectors(const AppendParams& p) {
   if (!is_aligned(p.k_mean, 16) || !are_multiples(4, {p.k_mean_strides[0], p.k_mean_strides[1]})) {
     return false;
   }
-  if (p.delta_s != nullptr && (!is_aligned(p.q_mean, 8) ||
-                               !are_multiples(2, {p.q_mean_strides[0], p.q_mean_strides[1]}))) {
+  if (p.delta_s != nullptr &&
+      (!is_aligned(p.q_mean, 8) || !are_multiples(2, {p.q_mean_strides[0], p.q_mean_strides[1]}))) {
     return false;
   }
   return p.residual_rank == 0 ||
@@ -55,11 +55,12 @@ bool has_output_vectors(const AppendParams& p) {
 }
 
 bool is_valid(const AppendParams& p) {
-  const bool has_rank = p.residual_rank == 0 || p.residual_rank == 4 || p.residual_rank == 8 ||
-                        p.residual_rank == 16;
+  const bool has_rank =
+      p.residual_rank == 0 || p.residual_rank == 4 || p.residual_rank == 8 || p.residual_rank == 16;
   return has_rank && (p.head_dim == 64 || p.head_dim == 128) && p.page_shift >= 0 &&
          p.page_shift < 31 && p.num_kv_heads > 0 && p.num_tokens >= 0 &&
-         p.sequences.batch_size > 0 && (p.delta_s == nullptr || p.group_size > 0);
+         p.num_pages <= UINT32_MAX && p.sequences.batch_size > 0 &&
+         (p.delta_s == nullptr || p.group_size > 0);
 }
 
 template <InputType kType>

@@ -46,12 +46,12 @@ struct RowExchange {
   }
 };
 
-// The values of a vector that match RowExchange::load().
-template <int kDim>
-__device__ __forceinline__ float2 load_pair(const float* vector, int in_row, int k, bool vectors) {
+// Values of a vector that match RowExchange::load(). kAligned: all vectors are, to 8 bytes.
+template <int kDim, bool kAligned>
+__device__ __forceinline__ float2 load_pair(const float* vector, int in_row, int k) {
   constexpr int kLanes = RowExchange<kDim>::kLanes;
   const float* from = vector + 2 * in_row + 2 * kLanes * k;
-  if (vectors) return __ldg(reinterpret_cast<const float2*>(from));
+  if constexpr (kAligned) return __ldg(reinterpret_cast<const float2*>(from));
   return make_float2(__ldg(from), __ldg(from + 1));
 }
 
@@ -61,21 +61,20 @@ __device__ __forceinline__ int own_dot(int in_row) {
   return in_row / (RowExchange<kDim>::kLanes / kDotsAtOnce);
 }
 
-// x times four vectors that lie `stride` apart; of the last ones only `count` exist. Lane l of the
-// row returns product own_dot(l), which means nothing if that is not below `count`. All lanes of
-// the warp take part.
-template <int kDim>
+// x times four vectors that lie `stride` apart; only `count` of them exist, if that is less. Lane l
+// of the row returns product own_dot(l), which means nothing if that is not below `count`. All
+// lanes of the warp take part.
+template <int kDim, bool kAligned>
 __device__ __forceinline__ float four_dots(const float (&x)[kNvfp4BlockSize], const float* vectors,
-                                           int64_t stride, int count, int in_row, bool aligned) {
+                                           int64_t stride, int count, int in_row) {
   constexpr int kLanes = RowExchange<kDim>::kLanes;
   float2 sums[kDotsAtOnce];
 #pragma unroll
   for (int j = 0; j < kDotsAtOnce; ++j) {
-    const float* vector = vectors + min(j, count - 1) * stride;
     float2 products[8];
 #pragma unroll
     for (int k = 0; k < 8; ++k) {
-      const float2 pair = load_pair<kDim>(vector, in_row, k, aligned);
+      const float2 pair = load_pair<kDim, kAligned>(vectors, in_row, k);
       products[k] = {__fmul_rn(pair.x, x[2 * k]), __fmul_rn(pair.y, x[2 * k + 1])};
     }
 #pragma unroll
@@ -87,6 +86,7 @@ __device__ __forceinline__ float four_dots(const float (&x)[kNvfp4BlockSize], co
       }
     }
     sums[j] = products[0];
+    if (j + 1 < count) vectors += stride;
   }
   // Two halvings in which lanes also share out the products.
   int step = kLanes / 2;

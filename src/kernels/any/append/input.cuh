@@ -17,7 +17,7 @@ struct InputBlock {
 
   __device__ __forceinline__ void clear() {
 #pragma unroll
-    for (uint32_t& word : words) word = 0;
+    for (int i = 0; i < kWords; ++i) words[i] = 0;
   }
 
   // vectors: `from` is aligned to 16 bytes.
@@ -73,11 +73,11 @@ __device__ __forceinline__ void divide(float (&x)[kNvfp4BlockSize], float scale)
   if ((bits & 0x7FFFFFu) == 0 && exponent >= 1 && exponent <= 253) {
     const float inverse = __uint_as_float((254 - exponent) << 23);
 #pragma unroll
-    for (float& value : x) value = __fmul_rn(value, inverse);
+    for (int i = 0; i < kNvfp4BlockSize; ++i) x[i] = __fmul_rn(x[i], inverse);
     return;
   }
 #pragma unroll
-  for (float& value : x) value = __fdiv_rn(value, scale);
+  for (int i = 0; i < kNvfp4BlockSize; ++i) x[i] = __fdiv_rn(x[i], scale);
 }
 
 }  // namespace mpfa::kernels

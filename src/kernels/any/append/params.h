@@ -28,11 +28,11 @@ struct SequenceTable {
 };
 
 struct AppendParams {
-  const std::byte* k = nullptr;         // [tokens, Hkv, d], of any alignment
-  const std::byte* v = nullptr;         // likewise
-  const int64_t* slots = nullptr;       // [tokens]: page * page_size + offset; -1 skips the token
-  const float* k_mean = nullptr;        // [stats, Hkv, d]
-  const float* q_mean = nullptr;        // [stats, Hq, d], with delta_s
+  const std::byte* k = nullptr;           // [tokens, Hkv, d], of any alignment
+  const std::byte* v = nullptr;           // likewise
+  const int64_t* slots = nullptr;         // [tokens]: page * page_size + offset; -1 skips the token
+  const float* k_mean = nullptr;          // [stats, Hkv, d]
+  const float* q_mean = nullptr;          // [stats, Hq, d], with delta_s
   const float* residual_basis = nullptr;  // [stats, Hkv, r, d], with k_residual
   const float* residual_scale = nullptr;  // [stats, Hkv, r], with k_residual
   const float* k_scale = nullptr;         // [stats, Hkv], or null: 1

@@ -6,8 +6,7 @@
 namespace mpfa::kernels {
 
 // The sequence of a token, or -1. `guess` costs one round of reads if it is right.
-__device__ __forceinline__ int find_sequence(const SequenceTable& table, int64_t token,
-                                             int guess) {
+__device__ __forceinline__ int find_sequence(const SequenceTable& table, int64_t token, int guess) {
   if (table.cu_seqlens == nullptr) return 0;
   const auto first = [&](int i) { return __ldg(table.cu_seqlens + i * table.cu_seqlens_stride); };
   if (first(guess) <= token && token < first(guess + 1)) return guess;

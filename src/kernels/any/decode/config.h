@@ -59,6 +59,7 @@ struct SharedMemoryPlan {
   int state_bytes = 0;
   int query = 0;  // [3] prepared queries
   int coefficients = 0, scalars = 0, query_bytes = 0;
+  int segments = 0;  // [warps][2] segments
   int barriers = 0;  // [warps][stages]
   int flag = 0;
   int total = 0;
@@ -80,7 +81,8 @@ constexpr SharedMemoryPlan plan_shared_memory(int warps, int rank, bool has_delt
   plan.coefficients = kRows * 2 * Config::kHeadDim;
   plan.scalars = plan.coefficients + kRows * 2 * kMaxRank;
   plan.query_bytes = plan.scalars + kRows * static_cast<int>(sizeof(RowScalars));
-  plan.barriers = plan.query + 3 * plan.query_bytes;
+  plan.segments = plan.query + 3 * plan.query_bytes;
+  plan.barriers = plan.segments + 2 * warps * static_cast<int>(sizeof(DecodeSegment));
   plan.flag = plan.barriers + tiles * kSlotBarrierBytes;
   plan.total = plan.flag + 16;
   return plan;

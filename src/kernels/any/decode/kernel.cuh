@@ -36,10 +36,19 @@ class DecodeWarp {
   }
 
  private:
-  __device__ __forceinline__ const DecodeSegment& segment_at(int s) const {
-    if (s == 0) return record_.segment;
-    return reinterpret_cast<const DecodeSegment*>(p_.workspace +
-                                                  p_.layout.segments)[record_.first_segment + s];
+  // A warp's own copies, of the segment at hand and of the next.
+  __device__ __forceinline__ DecodeSegment& segment_at(int s) const {
+    return reinterpret_cast<DecodeSegment*>(shared_ + plan_.segments)[2 * warp_ + s % 2];
+  }
+
+  __device__ __forceinline__ void fetch_segment(int s) const {
+    constexpr int kWords = sizeof(DecodeSegment) / 4;
+    const auto* all = reinterpret_cast<const DecodeSegment*>(p_.workspace + p_.layout.segments);
+    const DecodeSegment* from = s == 0 ? &record_.segment : all + record_.first_segment + s;
+    if (lane_ < kWords) {
+      reinterpret_cast<int*>(&segment_at(s))[lane_] = reinterpret_cast<const int*>(from)[lane_];
+    }
+    __syncwarp();
   }
 
   // Three, so that a warp may prepare segment s + 2 while another still merges s.
@@ -55,6 +64,7 @@ class DecodeWarp {
 
   // Rows are dealt out to the warps.
   __device__ __forceinline__ void prepare_queries(int s) {
+    fetch_segment(s);
     const DecodeSegment& segment = segment_at(s);
     int first_page = 0;
     if (p_.k_first != nullptr && segment.tile_begin == 0 && segment.num_tiles > 0) {

@@ -73,45 +73,71 @@ struct StateList {
   }
 };
 
+// States whose rows are on their way at once: each read takes as long as hundreds of instructions.
+inline constexpr int kStatesAtATime = 12;
+
+// Adds `count` states from number `first` on; lane first_lane + i has the weight of the i-th.
+template <class Config>
+__device__ __forceinline__ void add_states(const StateList<Config>& states, int first, int count,
+                                           int first_lane, float weight, int row, int lane,
+                                           MergedRow<Config::kHeadDim / 32>& merged) {
+  constexpr int kDims = Config::kHeadDim / 32;
+  uint32_t words[kStatesAtATime][kDims / 2];
+#pragma unroll
+  for (int i = 0; i < kStatesAtATime; ++i) {
+    const uint32_t* from =
+        states[first + min(i, count - 1)].output(row, lane * kDims / 8) + lane * kDims % 8 / 2;
+#pragma unroll
+    for (int j = 0; j < kDims / 2; ++j) words[i][j] = from[j];
+  }
+#pragma unroll
+  for (int i = 0; i < kStatesAtATime; ++i) {
+    const float of_state = __shfl_sync(~0u, weight, first_lane + i);
+    if (i >= count) continue;
+    merged.sum += of_state;
+#pragma unroll
+    for (int j = 0; j < kDims / 2; ++j) {
+      merged.output[2 * j] = fmaf(of_state, ptx::low_f16(words[i][j]), merged.output[2 * j]);
+      merged.output[2 * j + 1] =
+          fmaf(of_state, ptx::high_f16(words[i][j]), merged.output[2 * j + 1]);
+    }
+  }
+}
+
 // Adds states up. The order of additions is that of the list, whoever adds them.
 template <class Config>
 __device__ __forceinline__ MergedRow<Config::kHeadDim / 32> merge_row(
     const StateList<Config>& states, int row, int lane) {
   constexpr int kDims = Config::kHeadDim / 32;
   MergedRow<kDims> merged;
-  float lowest = kNoKey;
-  for (int i = lane; i < states.count; i += 32) {
-    lowest = fminf(lowest, states[i].weight(row)->x);
-  }
-#pragma unroll
-  for (int step = 16; step > 0; step /= 2) {
-    lowest = fminf(lowest, __shfl_xor_sync(~0u, lowest, step));
-  }
-  merged.offset = lowest;
   merged.sum = 0.0f;
 #pragma unroll
   for (float& x : merged.output) x = 0.0f;
+  float lowest = kNoKey;
+#pragma unroll 1
   for (int begin = 0; begin < states.count; begin += 32) {
-    float weight = 0.0f;  // of state begin + lane
-    if (begin + lane < states.count) {
-      const float2 own = *states[begin + lane].weight(row);
-      if (own.x != kNoKey) weight = own.y * ptx::exp2_approx(lowest - own.x);
-    }
-    const int here = min(32, states.count - begin);
-#pragma unroll 4
-    for (int i = 0; i < here; ++i) {
-      const float of_state = __shfl_sync(~0u, weight, i);
-      const StateView<Config> state = states[begin + i];
-      merged.sum += of_state;
-      const uint32_t* words = state.output(row, lane * kDims / 8) + lane * kDims % 8 / 2;
+    // Lane i has the weight of state begin + i.
+    float2 own = make_float2(kNoKey, 0.0f);
+    if (begin + lane < states.count) own = *states[begin + lane].weight(row);
+    float least = fminf(lowest, own.x);
 #pragma unroll
-      for (int j = 0; j < kDims; j += 2) {
-        const uint32_t pair = words[j / 2];
-        merged.output[j] = fmaf(of_state, ptx::low_f16(pair), merged.output[j]);
-        merged.output[j + 1] = fmaf(of_state, ptx::high_f16(pair), merged.output[j + 1]);
-      }
+    for (int step = 16; step > 0; step /= 2) {
+      least = fminf(least, __shfl_xor_sync(~0u, least, step));
+    }
+    const float factor = ptx::exp2_approx(least - lowest);  // of what there is so far
+    merged.sum *= factor;
+#pragma unroll
+    for (float& x : merged.output) x *= factor;
+    lowest = least;
+    const float weight = own.x == kNoKey ? 0.0f : own.y * ptx::exp2_approx(lowest - own.x);
+    const int here = min(32, states.count - begin);
+#pragma unroll 1
+    for (int first = 0; first < here; first += kStatesAtATime) {
+      add_states<Config>(states, begin + first, min(kStatesAtATime, here - first), first, weight,
+                         row, lane, merged);
     }
   }
+  merged.offset = lowest;
   const float inverse = lowest == kNoKey ? 0.0f : ptx::reciprocal_approx(merged.sum);
 #pragma unroll
   for (float& x : merged.output) x *= inverse;

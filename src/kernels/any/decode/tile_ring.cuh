@@ -101,7 +101,9 @@ class TileRing {
     int segment = 0;
     int tile = 0;  // of the sequence
     int end = 0;   // of the segment's tiles
+    int sequence = 0;
     int kv_head = 0;
+    int seqlen_k = 0;
     int count = 0;
     int page = 0;
   };
@@ -133,7 +135,9 @@ class TileRing {
     const DecodeSegment& segment = record.segment;
     batch_.tile = segment.tile_begin + warp_;
     batch_.end = segment.tile_begin + segment.num_tiles;
+    batch_.sequence = segment.sequence;
     batch_.kv_head = segment.kv_head;
+    batch_.seqlen_k = segment.seqlen_k;
     // Of the entries, whole rounds of all warps.
     const int known = min(32 >> halves(), (kRecordPages >> halves()) / num_warps_);
     batch_.count = num_segments_ == 0 ? 0 : min(tiles_left(batch_), known);
@@ -145,30 +149,31 @@ class TileRing {
     return batch.tile < batch.end ? (batch.end - batch.tile - 1) / num_warps_ + 1 : 0;
   }
 
-  // What comes after a batch: in its segment, or in a later one.
+  // What comes after a batch: in its segment, or in a later one. Where nothing comes, nothing is
+  // read: the answer would come behind the tiles that are under way.
   __device__ __forceinline__ Batch make_batch(const Batch& before) const {
-    Batch batch;
-    batch.segment = before.segment;
-    if (batch.segment >= num_segments_) return batch;
-    int tile = before.tile + before.count * num_warps_;
-    int4 head = __ldg(reinterpret_cast<const int4*>(segment(batch.segment)));
+    Batch batch = before;
+    batch.tile = before.tile + before.count * num_warps_;
+    batch.count = 0;
 #pragma unroll 1
-    while (tile >= head.z + head.w) {
-      if (++batch.segment >= num_segments_) return batch;
-      head = __ldg(reinterpret_cast<const int4*>(segment(batch.segment)));
-      tile = head.z + warp_;
+    while (batch.tile >= batch.end) {
+      if (batch.segment + 1 >= num_segments_) return batch;
+      const DecodeSegment* next = segment(++batch.segment);
+      const int4 head = __ldg(reinterpret_cast<const int4*>(next));
+      batch.sequence = head.x;
+      batch.kv_head = head.y;
+      batch.tile = head.z + warp_;
+      batch.end = head.z + head.w;
+      batch.seqlen_k = __ldg(&next->seqlen_k);
     }
-    batch.tile = tile;
-    batch.end = head.z + head.w;
-    batch.kv_head = head.y;
     batch.count = min(tiles_left(batch), 32 >> halves());
     const int ordinal = lane_ >> halves();
     if (ordinal >= batch.count) return batch;
     const int token =
-        ((tile + ordinal * num_warps_) << kTileShift) + ((lane_ & halves()) << p_.page_shift);
-    const int column = min(token, __ldg(&segment(batch.segment)->seqlen_k) - 1) >> p_.page_shift;
-    batch.page = checked_page(
-        p_.block_table[head.x * p_.block_table_stride + column * p_.block_table_inner_stride]);
+        ((batch.tile + ordinal * num_warps_) << kTileShift) + ((lane_ & halves()) << p_.page_shift);
+    const int column = min(token, batch.seqlen_k - 1) >> p_.page_shift;
+    batch.page = checked_page(p_.block_table[batch.sequence * p_.block_table_stride +
+                                             column * p_.block_table_inner_stride]);
     return batch;
   }
 

@@ -1,11 +1,9 @@
 #include "kernels/any/means/means.h"
-
 #include "kernels/ptx/convert.cuh"
 
 namespace mpfa::kernels {
 namespace {
 
-constexpr int kThreads = 512;
 constexpr int kColumns = 16;  // of a CTA: a sector of 16-bit values
 
 // A thread's part of a token: kWidth consecutive values.
@@ -41,14 +39,14 @@ struct Piece {
   }
 };
 
-// A CTA has sixteen columns of one head and sequence. Its threads take tokens in turn, each adding
+// A CTA has kColumns columns of one head and sequence. Its threads take tokens in turn, each adding
 // its own; then their sums are added as a tree.
-template <InputType kType, int kWidth>
-__global__ void __launch_bounds__(kThreads, 1)
+template <InputType kType, int kWidth, int kThreads>
+__global__ void __launch_bounds__(kThreads)
     means_kernel(const __grid_constant__ MeansParams p, int column_blocks) {
   constexpr int kAcross = kColumns / kWidth;  // threads of a token
   constexpr int kTokens = kThreads / kAcross;
-  constexpr int kAhead = kWidth == 1 ? 4 : 8;  // reads in flight
+  constexpr int kAhead = 4;  // reads in flight
   using Part = Piece<kType, kWidth>;
   __shared__ double sums[kThreads / 32][kColumns];
 
@@ -111,17 +109,26 @@ __global__ void __launch_bounds__(kThreads, 1)
       static_cast<float>(total / count);
 }
 
-template <InputType kType>
-cudaError_t launch_for(const MeansParams& p, cudaStream_t stream) {
-  constexpr int kWidth = kType == InputType::kFp32 ? 4 : 8;
+template <InputType kType, int kWidth>
+cudaError_t launch_as(const MeansParams& p, cudaStream_t stream) {
   const int column_blocks = (p.head_dim + kColumns - 1) / kColumns;
   const int64_t ctas = int64_t{column_blocks} * p.num_heads * p.batch_size;
   if (ctas > INT32_MAX) return cudaErrorInvalidValue;
+  // Short sequences would leave most threads of a large CTA idle.
+  constexpr int64_t kLongSequence = 512;
+  const bool is_long = p.num_tokens / p.batch_size >= kLongSequence;
+  const auto kernel =
+      is_long ? means_kernel<kType, kWidth, 1024> : means_kernel<kType, kWidth, 128>;
+  kernel<<<static_cast<unsigned>(ctas), is_long ? 1024 : 128, 0, stream>>>(p, column_blocks);
+  return cudaGetLastError();
+}
+
+template <InputType kType>
+cudaError_t launch_for(const MeansParams& p, cudaStream_t stream) {
+  constexpr int kWidth = kType == InputType::kFp32 ? 4 : 8;
   const bool has_vectors = p.head_dim % kWidth == 0 && reinterpret_cast<uintptr_t>(p.x) % 16 == 0 &&
                            p.x_token_stride % 16 == 0 && p.x_head_stride % 16 == 0;
-  const auto kernel = has_vectors ? means_kernel<kType, kWidth> : means_kernel<kType, 1>;
-  kernel<<<static_cast<unsigned>(ctas), kThreads, 0, stream>>>(p, column_blocks);
-  return cudaGetLastError();
+  return has_vectors ? launch_as<kType, kWidth>(p, stream) : launch_as<kType, 1>(p, stream);
 }
 
 }  // namespace

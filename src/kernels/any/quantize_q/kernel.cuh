@@ -42,15 +42,14 @@ __device__ __forceinline__ T* place(T* tensor, const int64_t (&strides)[2], int6
   return tensor + first * strides[0] + second * strides[1];
 }
 
-template <int kValues>
-__device__ __forceinline__ float sum_by_halves(const float (&x)[kValues]) {
-  if constexpr (kValues == 1) {
-    return x[0];
+// What `product(0)` to `product(kValues - 1)` are at place k after halvings down to kHalf.
+template <int kHalf, int kValues, class Product>
+__device__ __forceinline__ float sum_by_halves(int k, const Product& product) {
+  if constexpr (kHalf == kValues) {
+    return product(k);
   } else {
-    float half[kValues / 2];
-#pragma unroll
-    for (int i = 0; i < kValues / 2; ++i) half[i] = __fadd_rn(x[i], x[i + kValues / 2]);
-    return sum_by_halves(half);
+    return __fadd_rn(sum_by_halves<2 * kHalf, kValues>(k, product),
+                     sum_by_halves<2 * kHalf, kValues>(k + kHalf, product));
   }
 }
 
@@ -58,13 +57,10 @@ __device__ __forceinline__ float sum_by_halves(const float (&x)[kValues]) {
 // of the warp take part.
 template <int kValues, class Load>
 __device__ __forceinline__ float dot_of_row(const float* row, int lanes, int in_row, Load vector) {
-  float sum[kValues];
-#pragma unroll
-  for (int k = 0; k < kValues; ++k) {
+  float total = sum_by_halves<1, kValues>(0, [&](int k) {
     const int i = in_row + lanes * k;
-    sum[k] = __fmul_rn(vector(i), row[i]);
-  }
-  float total = sum_by_halves(sum);
+    return __fmul_rn(vector(i), row[i]);
+  });
   for (int step = lanes / 2; step >= 1; step /= 2) {
     total = __fadd_rn(total, __shfl_xor_sync(~0u, total, step));
   }
@@ -79,8 +75,7 @@ __device__ __forceinline__ void write_dots(const QuantizeQParams& p, const Query
   const int stats_row = at.is_written ? at.stats_row : 0;  // a row that exists
   if (p.rowbias != nullptr) {
     const float* mean = place(p.k_mean, p.k_mean_strides, stats_row, at.kv_head);
-    const float dot =
-        dot_of_row<kValues>(q, lanes, in_row, [&](int i) { return __ldg(mean + i); });
+    const float dot = dot_of_row<kValues>(q, lanes, in_row, [&](int i) { return __ldg(mean + i); });
     if (writes) *place(p.rowbias, p.rowbias_strides, at.token, at.head) = dot;
   }
   if (p.residual != nullptr) {
@@ -96,8 +91,8 @@ __device__ __forceinline__ void write_dots(const QuantizeQParams& p, const Query
   if (p.first_key != nullptr) {
     const auto* first = reinterpret_cast<const uint16_t*>(
         place(p.k_first, p.k_first_strides, max(at.sequence, 0), at.kv_head));
-    const float dot = dot_of_row<kValues>(
-        x, lanes, in_row, [&](int i) { return bf16_to_float({__ldg(first + i)}); });
+    const float dot = dot_of_row<kValues>(x, lanes, in_row,
+                                          [&](int i) { return bf16_to_float({__ldg(first + i)}); });
     if (writes) *place(p.first_key, p.first_key_strides, at.token, at.head) = dot;
   }
 }
@@ -132,8 +127,8 @@ __device__ __forceinline__ void write_term(float (&x)[kNvfp4BlockSize], const Qu
 }
 
 template <InputType kType, int kBlocks>
-__global__ void __launch_bounds__(32 * kQueryWarps, 4)
-    quantize_q_kernel(const __grid_constant__ QuantizeQParams p, int lanes) {
+__global__ void __launch_bounds__(32 * kQueryWarps, kBlocks == 1 ? 4 : 2)
+    quantize_q_kernel(const __grid_constant__ QuantizeQParams p, int lanes, int turns) {
   constexpr int kRowValues = kNvfp4BlockSize * kBlocks;
   __shared__ ScaleEntry table[kScaleEntries];
   __shared__ alignas(16) float rows[kQueryWarps][2][32 * kRowValues];  // q and x
@@ -144,52 +139,58 @@ __global__ void __launch_bounds__(32 * kQueryWarps, 4)
   const int lane = threadIdx.x % 32;
   const int in_row = lane % lanes;
   const int own_row = lane / lanes;
-  const int64_t first_row = (int64_t{blockIdx.x} * kQueryWarps + warp) * (32 / lanes);
-  const QueryPlace at = find_query(p, first_row + own_row);
-  if (at.stats_row < 0 && at.head == 0 && in_row == 0 && p.error_count != nullptr) {
-    atomicAdd(p.error_count, 1);
-  }
-
-  float x[kBlocks][kNvfp4BlockSize];
   float* q_row = rows[warp][0] + own_row * p.head_dim;
   float* x_row = rows[warp][1] + own_row * p.head_dim;
   const bool has_dots = p.rowbias != nullptr || p.residual != nullptr || p.first_key != nullptr;
-#pragma unroll
-  for (int b = 0; b < kBlocks; ++b) {
-    const int begin = (in_row + b * lanes) * kNvfp4BlockSize;
-#pragma unroll
-    for (float& value : x[b]) value = 0.0f;
-    if (begin >= p.head_dim) continue;
-    if (at.is_written) {
-      InputBlock<kType> input;
-      input.load(place(p.q, p.q_strides, at.token, at.head) + begin * kInputBytes<kType>,
-                 p.input_vectors);
-#pragma unroll
-      for (int i = 0; i < kNvfp4BlockSize; ++i) x[b][i] = input[i];
+  const int rows_at_once = kQueryWarps * 32 / lanes;
+  int64_t row = int64_t{blockIdx.x} * turns * rows_at_once + warp * (32 / lanes) + own_row;
+#pragma unroll 1
+  for (int turn = 0; turn < turns; ++turn, row += rows_at_once) {
+    const QueryPlace at = find_query(p, row);
+    if (at.stats_row < 0 && at.head == 0 && in_row == 0 && p.error_count != nullptr) {
+      atomicAdd(p.error_count, 1);
     }
-    if (has_dots) store_block(q_row + begin, x[b]);
-    if (at.is_written && p.q_mean != nullptr) {
-      float mean[kNvfp4BlockSize];
-      load_floats(place(p.q_mean, p.q_mean_strides, at.stats_row, at.head) + begin,
-                  p.stats_vectors, mean);
+
+    float x[kBlocks][kNvfp4BlockSize];
 #pragma unroll
-      for (int i = 0; i < kNvfp4BlockSize; ++i) x[b][i] = __fsub_rn(x[b][i], mean[i]);
+    for (int b = 0; b < kBlocks; ++b) {
+      const int begin = (in_row + b * lanes) * kNvfp4BlockSize;
+#pragma unroll
+      for (int i = 0; i < kNvfp4BlockSize; ++i) x[b][i] = 0.0f;
+      if (begin >= p.head_dim) continue;
+      if (at.is_written) {
+        InputBlock<kType> input;
+        input.load(place(p.q, p.q_strides, at.token, at.head) + begin * kInputBytes<kType>,
+                   p.input_vectors);
+#pragma unroll
+        for (int i = 0; i < kNvfp4BlockSize; ++i) x[b][i] = input[i];
+      }
+      if (has_dots) store_block(q_row + begin, x[b]);
+      if (at.is_written && p.q_mean != nullptr) {
+        float mean[kNvfp4BlockSize];
+        load_floats(place(p.q_mean, p.q_mean_strides, at.stats_row, at.head) + begin,
+                    p.stats_vectors, mean);
+#pragma unroll
+        for (int i = 0; i < kNvfp4BlockSize; ++i) x[b][i] = __fsub_rn(x[b][i], mean[i]);
+      }
+      if (has_dots) store_block(x_row + begin, x[b]);
     }
-    if (has_dots) store_block(x_row + begin, x[b]);
-  }
-  if (has_dots) {
-    __syncwarp();
-    write_dots<kRowValues>(p, at, q_row, x_row, lanes, in_row);
-  }
+    if (has_dots) {
+      __syncwarp();
+      write_dots<kRowValues>(p, at, q_row, x_row, lanes, in_row);
+      __syncwarp();
+    }
 #pragma unroll
-  for (int b = 0; b < kBlocks; ++b) {
-    const int block = in_row + b * lanes;
-    const bool writes = at.is_written && block * kNvfp4BlockSize < p.head_dim;
-    write_term(x[b], p, place(p.codes, p.codes_strides, at.token, at.head) + 8 * block,
-               place(p.scales, p.scales_strides, at.token, at.head) + block, table, writes);
-    if (p.codes2 == nullptr) continue;
-    write_term(x[b], p, place(p.codes2, p.codes2_strides, at.token, at.head) + 8 * block,
-               place(p.scales2, p.scales2_strides, at.token, at.head) + block, table, writes);
+    for (int b = 0; b < kBlocks; ++b) {
+      const int block = in_row + b * lanes;
+      const bool writes = at.is_written && block * kNvfp4BlockSize < p.head_dim;
+      write_term(x[b], p, place(p.codes, p.codes_strides, at.token, at.head) + 8 * block,
+                 place(p.scales, p.scales_strides, at.token, at.head) + block, table, writes);
+      if (p.codes2 != nullptr) {
+        write_term(x[b], p, place(p.codes2, p.codes2_strides, at.token, at.head) + 8 * block,
+                   place(p.scales2, p.scales2_strides, at.token, at.head) + block, table, writes);
+      }
+    }
   }
 }
 

@@ -23,7 +23,7 @@ struct QuantizeQParams {
   float* rowbias = nullptr;               // [tokens, Hq], or null
   float* residual = nullptr;              // [tokens, Hq, r], or null
   float* first_key = nullptr;             // [tokens, Hq], or null
-  int32_t* error_count = nullptr;  // tokens whose row of statistics is out of range; or null
+  int32_t* error_count = nullptr;         // tokens whose row of statistics is out of range; or null
   // Tokens of no sequence are neither read for good nor written.
   SequenceTable sequences = {};
   // Bytes from one token (sequence) and head to the next.

@@ -1,6 +1,5 @@
-#include "kernels/any/quantize_q/quantize_q.h"
-
 #include "kernels/any/quantize_q/kernel.cuh"
+#include "kernels/any/quantize_q/quantize_q.h"
 
 namespace mpfa::kernels {
 namespace {
@@ -18,20 +17,24 @@ bool is_valid(const QuantizeQParams& p) {
   }
   if (has_dots && (p.head_dim & (p.head_dim - 1)) != 0) return false;
   return p.num_tokens >= 0 && p.num_q_heads > 0 && p.num_kv_heads > 0 &&
-         p.num_q_heads % p.num_kv_heads == 0 && p.sequences.batch_size > 0 &&
-         p.codes != nullptr && p.scales != nullptr;
+         p.num_q_heads % p.num_kv_heads == 0 && p.sequences.batch_size > 0 && p.codes != nullptr &&
+         p.scales != nullptr;
 }
 
 template <InputType kType>
 cudaError_t launch_for(const QuantizeQParams& p, cudaStream_t stream) {
   int lanes = 1;
   while (lanes < 32 && lanes * kNvfp4BlockSize < p.head_dim) lanes *= 2;
-  const int64_t rows_per_cta = kQueryWarps * 32 / lanes;
-  const int64_t ctas = (p.num_tokens * p.num_q_heads + rows_per_cta - 1) / rows_per_cta;
+  // Several turns where there is work for all SMs: they share the table of scales.
+  constexpr int64_t kManyRows = 65536;
+  const int64_t rows = p.num_tokens * p.num_q_heads;
+  const int turns = rows >= kManyRows ? 4 : 1;
+  const int64_t rows_per_cta = turns * (kQueryWarps * 32 / lanes);
+  const int64_t ctas = (rows + rows_per_cta - 1) / rows_per_cta;
   if (ctas > INT32_MAX) return cudaErrorInvalidValue;
   const auto kernel = lanes * kNvfp4BlockSize < p.head_dim ? quantize_q_kernel<kType, 2>
                                                            : quantize_q_kernel<kType, 1>;
-  kernel<<<static_cast<unsigned>(ctas), 32 * kQueryWarps, 0, stream>>>(p, lanes);
+  kernel<<<static_cast<unsigned>(ctas), 32 * kQueryWarps, 0, stream>>>(p, lanes, turns);
   return cudaGetLastError();
 }
 

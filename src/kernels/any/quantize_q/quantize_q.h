@@ -1,5 +1,5 @@
-// Queries in NVFP4, and their dot products with statistics: what quantize_q() writes on the CPU, bit
-// for bit (NaNs of FP32 outputs apart).
+// Queries in NVFP4, and their dot products with statistics: what quantize_q() writes on the CPU,
+// bit for bit (NaNs of FP32 outputs apart).
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -33,6 +33,12 @@ CUmemGenericAllocationHandle make(size_t bytes) {
   return handle;
 }
 
+TEST_F(DriverMemoryTest, NoBytesAreNoAllocation) {
+  CUdeviceptr memory = 0;
+  EXPECT_EQ(DRIVER(cuMemAlloc)(&memory, 0), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(DRIVER(cuMemAlloc)(nullptr, 4), CUDA_ERROR_INVALID_VALUE);
+}
+
 TEST_F(DriverMemoryTest, CopiesAndFills) {
   CUdeviceptr memory = 0;
   ASSERT_EQ(DRIVER(cuMemAlloc)(&memory, 64), CUDA_SUCCESS);

@@ -29,6 +29,59 @@ TEST_F(DriverTest, EntryPoints) {
   EXPECT_EQ(function, nullptr);
 }
 
+TEST_F(DriverTest, EntryPointsOfEitherDefaultStream) {
+  const auto id_of_null = [](unsigned long long flags) {
+    void* function = nullptr;
+    EXPECT_CUDA(cudaGetDriverEntryPointByVersion("cuStreamGetId", &function, 12000, flags, nullptr),
+                cudaSuccess);
+    unsigned long long id = 0;
+    EXPECT_EQ(reinterpret_cast<decltype(&cuStreamGetId)>(function)(nullptr, &id), CUDA_SUCCESS);
+    return id;
+  };
+  unsigned long long legacy = 0;
+  unsigned long long per_thread = 0;
+  ASSERT_CUDA(cudaStreamGetId(cudaStreamLegacy, &legacy));
+  ASSERT_CUDA(cudaStreamGetId(cudaStreamPerThread, &per_thread));
+  EXPECT_NE(legacy, per_thread);
+  EXPECT_EQ(id_of_null(cudaEnablePerThreadDefaultStream), per_thread);
+  EXPECT_EQ(id_of_null(cudaEnableLegacyStream), legacy);
+  EXPECT_EQ(id_of_null(cudaEnableDefault), legacy);
+}
+
+TEST_F(DriverTest, TheRuntimesLastErrorStays) {
+  constexpr size_t kTooMuch = size_t{1} << 45;
+  const auto fail_all = [] {
+    CUdeviceptr memory = 0;
+    int version = 0;
+    EXPECT_EQ(DRIVER(cuMemAlloc)(&memory, kTooMuch), CUDA_ERROR_OUT_OF_MEMORY);
+    EXPECT_NE(DRIVER(cuMemFree)(CUdeviceptr{16}), CUDA_SUCCESS);
+    EXPECT_NE(DRIVER(cuMemcpyHtoD)(CUdeviceptr{16}, &version, 4), CUDA_SUCCESS);
+    EXPECT_EQ(DRIVER(cuDriverGetVersion)(nullptr), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_EQ(DRIVER(cuDriverGetVersion)(&version), CUDA_SUCCESS);
+  };
+  EXPECT_CUDA(cudaGetLastError(), cudaSuccess);
+  fail_all();
+  EXPECT_CUDA(cudaGetLastError(), cudaSuccess);
+  EXPECT_CUDA(cudaSetDevice(99), cudaErrorInvalidDevice);
+  fail_all();
+  EXPECT_CUDA(cudaGetLastError(), cudaErrorInvalidDevice);
+}
+
+TEST_F(DriverTest, NullPointersAndOtherDevicesFail) {
+  EXPECT_EQ(DRIVER(cuGetErrorName)(CUDA_SUCCESS, nullptr), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(DRIVER(cuGetErrorString)(CUDA_SUCCESS, nullptr), CUDA_ERROR_INVALID_VALUE);
+  CUcontext context = nullptr;
+  unsigned flags = 0;
+  int active = 0;
+  for (const CUdevice device : {-1, 99}) {
+    EXPECT_EQ(DRIVER(cuDevicePrimaryCtxRetain)(&context, device), CUDA_ERROR_INVALID_DEVICE);
+    EXPECT_EQ(DRIVER(cuDevicePrimaryCtxRelease)(device), CUDA_ERROR_INVALID_DEVICE);
+    EXPECT_EQ(DRIVER(cuDevicePrimaryCtxGetState)(device, &flags, &active),
+              CUDA_ERROR_INVALID_DEVICE);
+    EXPECT_EQ(DRIVER(cuDevicePrimaryCtxReset)(device), CUDA_ERROR_INVALID_DEVICE);
+  }
+}
+
 TEST_F(DriverTest, ErrorsAndDevice) {
   const char* text = nullptr;
   EXPECT_EQ(
@@ -54,6 +107,7 @@ const char* const kPtx = R"(
 .target sm_90
 .address_size 64
 .visible .global .align 4 .u32 table[4];
+.visible .global .attribute(.managed) .align 4 .u32 managed_table[3];
 .visible .entry write_5(.param .u64 out)
 {
   .reg .b64 %rd<3>;
@@ -183,6 +237,11 @@ TEST_F(DriverTest, Libraries) {
   EXPECT_EQ(bytes, 16u);
   EXPECT_CUDA(cudaMemset(table, 0, bytes), cudaSuccess);
   EXPECT_CUDA(cudaLibraryGetGlobal(&table, &bytes, library, "nope"), cudaErrorSymbolNotFound);
+  ASSERT_CUDA(cudaLibraryGetManaged(&table, &bytes, library, "managed_table"));
+  EXPECT_EQ(bytes, 12u);
+  for (const char* name : {"table", "write_5", "nope"}) {
+    EXPECT_CUDA(cudaLibraryGetManaged(&table, &bytes, library, name), cudaErrorSymbolNotFound);
+  }
   EXPECT_CUDA(cudaLibraryUnload(library), cudaSuccess);
 }
 

@@ -53,6 +53,55 @@ TEST(Exports, StandInsFailByName) {
   EXPECT_CUDA(cudaMallocArray(&array, &format, 4, 0, 0), cudaErrorNotSupported);
   EXPECT_EQ(testing::internal::GetCapturedStderr(),
             "simulated libcudart: cudaMallocArray is not implemented\n");
+  EXPECT_CUDA(cudaGetLastError(), cudaErrorNotSupported);
+  EXPECT_CUDA(cudaGetLastError(), cudaSuccess);
+}
+
+#ifdef MPFA_SIM_CUDA_DRIVER
+TEST(Exports, LibcudaHasBothDefaultStreams) {
+  void* library = dlopen(MPFA_SIM_CUDA_DRIVER, RTLD_NOW);
+  ASSERT_NE(library, nullptr) << dlerror();
+  const auto id_of_null = [&](const char* name) {
+    auto* get = reinterpret_cast<CUresult (*)(CUstream, unsigned long long*)>(dlsym(library, name));
+    unsigned long long id = 0;
+    EXPECT_EQ(get(nullptr, &id), CUDA_SUCCESS) << name;
+    return id;
+  };
+  unsigned long long legacy = 0;
+  unsigned long long per_thread = 0;
+  ASSERT_CUDA(cudaStreamGetId(cudaStreamLegacy, &legacy));
+  ASSERT_CUDA(cudaStreamGetId(cudaStreamPerThread, &per_thread));
+  EXPECT_EQ(id_of_null("cuStreamGetId"), legacy);
+  EXPECT_EQ(id_of_null("cuStreamGetId_ptsz"), per_thread);
+  EXPECT_EQ(id_of_null("cuStreamGetId"), legacy);
+  dlclose(library);
+}
+#endif
+
+// The real library does as it likes: what is launched is gone.
+TEST(Exports, AGraphOfUnloadedCodeFails) {
+  const char* ptx =
+      ".version 9.0\n.target sm_90\n.address_size 64\n.visible .entry nothing()\n{\n  ret;\n}\n";
+  cudaLibrary_t library = nullptr;
+  ASSERT_CUDA(cudaLibraryLoadData(&library, ptx, nullptr, nullptr, 0, nullptr, nullptr, 0));
+  cudaKernel_t kernel = nullptr;
+  ASSERT_CUDA(cudaLibraryGetKernel(&kernel, library, "nothing"));
+  cudaGraph_t graph = nullptr;
+  ASSERT_CUDA(cudaGraphCreate(&graph, 0));
+  cudaKernelNodeParams params{};
+  params.func = kernel;
+  params.gridDim = params.blockDim = dim3(1);
+  cudaGraphNode_t node = nullptr;
+  ASSERT_CUDA(cudaGraphAddKernelNode(&node, graph, nullptr, 0, &params));
+  cudaGraphExec_t exec = nullptr;
+  ASSERT_CUDA(cudaGraphInstantiate(&exec, graph, 0));
+  EXPECT_CUDA(cudaGraphLaunch(exec, nullptr), cudaSuccess);
+  ASSERT_CUDA(cudaLibraryUnload(library));
+  EXPECT_CUDA(cudaGraphLaunch(exec, nullptr), cudaErrorInvalidResourceHandle);
+  EXPECT_CUDA(cudaGraphKernelNodeGetParams(node, &params), cudaErrorInvalidResourceHandle);
+  EXPECT_CUDA(cudaGetLastError(), cudaErrorInvalidResourceHandle);
+  EXPECT_CUDA(cudaGraphExecDestroy(exec), cudaSuccess);
+  EXPECT_CUDA(cudaGraphDestroy(graph), cudaSuccess);
 }
 
 TEST(Exports, FreedGraphMemoryIsNotUsed) {

@@ -464,6 +464,28 @@ std::string to_other_block(const std::string& instruction, const std::string& ra
     barrier.cluster.wait;)";
 }
 
+// A proxy fence that is limited to global memory says nothing of shared memory.
+TEST(BulkCopy, TheProxyFenceMustCoverSharedMemory) {
+  const auto store = [](const std::string& fence) {
+    return R"(
+    mov.u32 %r6, data;
+    st.shared.v4.u32 [%r6], {%r0, %r0, %r0, %r0};
+    )" + fence +
+           R"(
+    cp.async.bulk.global.shared::cta.bulk_group [%rd2], [%r6], 16;
+    cp.async.bulk.commit_group;
+    cp.async.bulk.wait_group 0;)";
+  };
+  for (const std::string right :
+       {"fence.proxy.async;", "fence.proxy.async.shared::cta;", "membar.proxy.async;",
+        "fence.proxy.async.shared::cluster;", "fence.proxy.async.global;\n fence.proxy.async;"}) {
+    EXPECT_NO_THROW(run(store(right))) << right;
+  }
+  for (const std::string wrong : {"", "fence.proxy.async.global;", "membar.proxy.async.global;"}) {
+    EXPECT_THAT(fault(store(wrong)), HasSubstr("no fence.proxy.async between")) << wrong;
+  }
+}
+
 TEST(BulkCopy, ToAnotherBlock) {
   const std::string copy =
       "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%r10], [%r6], %r9, "

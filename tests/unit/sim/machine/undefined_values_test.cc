@@ -61,6 +61,20 @@ TEST(UndefinedValues, OnlyAUseIsReported) {
   expect_found("  red.global.add.u32 [%rd1], %r2;");
 }
 
+// A store that names no space, to where its address leads.
+TEST(UndefinedValues, GenericStoresAreThoseOfTheirAddress) {
+  expect_found("  st.b32 [%rd1], %r2;");
+  expect_found("  st.v2.b32 [%rd1+8], {%r1, %r2};");
+  const std::string into =
+      "  cvt.u64.u32 %rd2, %r1;\n  mov.u64 %rd3, copy;\n  cvta.shared.u64 %rd3, %rd3;\n"
+      "  add.s64 %rd2, %rd2, %rd3;\n  st.b32 [%rd2], %r2;\n";
+  expect_right(into);
+  expect_found(into + "  ld.b32 %r3, [%rd2];\n" + kStore);
+  // Half of the lanes, which hold what was written, to global memory; the others to shared.
+  expect_right(into.substr(0, into.find("  st.b32")) +
+               "  @%p1 mov.u64 %rd2, %rd1;\n  st.b32 [%rd2], %r2;\n");
+}
+
 TEST(UndefinedValues, NamesTheReadAndTheUse) {
   const std::string found = finding("  add.s32 %r3, %r2, 1;\n" + kStore);
   for (const char* part :

@@ -60,6 +60,7 @@ TEST(Settings, BadOnesAreNamed) {
       ADD_FAILURE() << name << "=" << value;
     } catch (const InvalidArgument& error) {
       EXPECT_NE(std::string(error.what()).find(value), std::string::npos) << error.what();
+      EXPECT_NE(std::string(error.what()).find(name), std::string::npos) << error.what();
     }
   }
 }

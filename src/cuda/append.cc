@@ -1,0 +1,112 @@
+// append_kv() on a GPU: checks what the host can see, fills in the kernel's parameters, launches.
+#include "cuda/append.h"
+
+#include <bit>
+
+#include "cache/append_check.h"
+#include "cuda/device.h"
+#include "cuda/device_args.h"
+#include "cuda/kernel_params.h"
+#include "kernels/any/append/append.h"
+
+namespace mpfa::internal {
+namespace {
+
+using kernels::CacheStrides;
+
+template <class T>
+CacheStrides strides_of(const Tensor<T, 4>& tensor) {
+  constexpr auto kSize = static_cast<int64_t>(sizeof(T));
+  return {tensor.stride(0) * kSize, tensor.stride(1) * kSize, tensor.stride(2) * kSize};
+}
+
+// [pages, heads, inner]: delta_s has a token an element, k_first has no tokens.
+CacheStrides strides_of(const Tensor<Bf16, 3>& tensor) {
+  return {tensor.stride(0) * 2, tensor.stride(1) * 2, 2};
+}
+
+void set_cache(const CacheTensors& cache, kernels::AppendParams& p) {
+  p.k_codes = bytes_of(cache.k_codes);
+  p.k_scales = bytes_of(cache.k_scales);
+  p.v_out = bytes_of(cache.v);
+  p.delta_s = bytes_of(cache.delta_s);
+  p.k_residual = bytes_of(cache.k_residual);
+  p.k_first = bytes_of(cache.k_first);
+  p.k_codes_strides = strides_of(cache.k_codes);
+  p.k_scales_strides = strides_of(cache.k_scales);
+  p.v_out_strides = strides_of(cache.v);
+  p.delta_s_strides = strides_of(cache.delta_s);
+  p.k_residual_strides = strides_of(cache.k_residual);
+  p.k_first_strides = strides_of(cache.k_first);
+  p.num_pages = cache.num_pages;
+  p.page_shift = std::countr_zero(static_cast<uint64_t>(cache.page_size));
+  p.num_kv_heads = static_cast<int32_t>(cache.num_kv_heads);
+  p.group_size = cache.delta_s ? static_cast<int32_t>(cache.num_q_heads / cache.num_kv_heads) : 0;
+  p.residual_rank = cache.residual_rank;
+  p.head_dim = cache.head_dim;
+}
+
+void set_stats(const StatsTensors& stats, kernels::AppendParams& p) {
+  p.k_mean = stats.k_mean.at();
+  p.q_mean = stats.q_mean.at();
+  p.residual_basis = stats.residual_basis.at();
+  p.residual_scale = stats.residual_scale.at();
+  p.k_scale = stats.k_scale.at();
+  p.v_scale = stats.v_scale.at();
+  set_strides(p.k_mean_strides, stats.k_mean);
+  set_strides(p.q_mean_strides, stats.q_mean);
+  set_strides(p.residual_basis_strides, stats.residual_basis);
+  set_strides(p.residual_scale_strides, stats.residual_scale);
+  set_strides(p.k_scale_strides, stats.k_scale);
+  set_strides(p.v_scale_strides, stats.v_scale);
+}
+
+void set_sequences(const CacheTensors& cache, const DLTensor* cu_seqlens,
+                   kernels::SequenceTable& table) {
+  const auto cu = Tensor<int32_t, 1>::from(cu_seqlens, "cu_seqlens", false);
+  if (cu) {
+    table.cu_seqlens = cu.at();
+    table.cu_seqlens_stride = cu.stride(0);
+    table.batch_size = static_cast<int32_t>(cu.size(0) - 1);
+  }
+  if (cache.stats_index) {
+    table.stats_index = cache.stats_index.at();
+    table.stats_index_stride = cache.stats_index.stride(0);
+  }
+  table.num_stats = static_cast<int32_t>(cache.num_stats);
+}
+
+}  // namespace
+
+void cuda_append_kv(const KvCacheView& cache, const DLTensor& k, const DLTensor& v,
+                    const DLTensor& slot_mapping, const AppendParams& params, cudaStream_t stream) {
+  DeviceArgs args(k, "k");
+  const DeviceGuard guard(args.device());
+  static_cast<void>(device_info(args.device()));
+  const KvCacheView view = args.take(cache);
+  AppendParams host_params = params;
+  host_params.cu_seqlens = args.take(params.cu_seqlens, "cu_seqlens");
+  const AppendArgs in =
+      check_append(view, args.take(k, "k"), args.take(v, "v"),
+                   args.take(slot_mapping, "slot_mapping"), host_params, Values::kOnDevice);
+  kernels::AppendParams p;
+  set_cache(in.cache, p);
+  set_stats(in.cache.stats, p);
+  set_sequences(in.cache, host_params.cu_seqlens, p.sequences);
+  p.k = in.k.data;
+  p.k_token_stride = in.k.token_stride;
+  p.k_head_stride = in.k.head_stride;
+  p.v = in.v.data;
+  p.v_token_stride = in.v.token_stride;
+  p.v_head_stride = in.v.head_stride;
+  p.slots = in.slots.at();
+  p.slots_stride = in.slots.stride(0);
+  p.num_tokens = in.num_tokens;
+  p.type = input_type(in.type);
+  p.scale_rule = params.scale_rule;
+  p.error_count = args.error_counter(params.error_count);
+  if (in.num_tokens == 0) return;
+  check_cuda(kernels::launch_append(p, stream), "launch of the append kernel");
+}
+
+}  // namespace mpfa::internal
