@@ -12,19 +12,6 @@
 namespace mpfa::internal {
 namespace {
 
-using kernels::CacheStrides;
-
-template <class T>
-CacheStrides strides_of(const Tensor<T, 4>& tensor) {
-  constexpr auto kSize = static_cast<int64_t>(sizeof(T));
-  return {tensor.stride(0) * kSize, tensor.stride(1) * kSize, tensor.stride(2) * kSize};
-}
-
-// [pages, heads, inner]: delta_s has a token an element, k_first has no tokens.
-CacheStrides strides_of(const Tensor<Bf16, 3>& tensor) {
-  return {tensor.stride(0) * 2, tensor.stride(1) * 2, 2};
-}
-
 void set_cache(const CacheTensors& cache, kernels::AppendParams& p) {
   p.k_codes = bytes_of(cache.k_codes);
   p.k_scales = bytes_of(cache.k_scales);

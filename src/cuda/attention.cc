@@ -17,7 +17,6 @@ namespace mpfa::internal {
 namespace {
 
 using kernels::DecodeParams;
-using kernels::PagedStrides;
 using kernels::ScheduleParams;
 
 // Beyond this the cache of a step does not stay in any GPU's second-level cache.
@@ -79,16 +78,6 @@ bool takes_bulk_copies(const CacheTensors& cache, const DeviceInfo& info) {
 }
 
 // ---- parameters ---------------------------------------------------------------------------------
-
-template <class T>
-PagedStrides strides_of(const Tensor<T, 4>& tensor) {
-  constexpr auto kSize = static_cast<int64_t>(sizeof(T));
-  return {tensor.stride(0) * kSize, tensor.stride(1) * kSize, tensor.stride(2) * kSize};
-}
-
-PagedStrides strides_of(const Tensor<Bf16, 3>& tensor) {
-  return {tensor.stride(0) * 2, tensor.stride(1) * 2, 0};
-}
 
 void set_cache(const CacheTensors& cache, DecodeParams& p) {
   p.k_codes = bytes_of(cache.k_codes);

@@ -14,6 +14,18 @@ std::byte* bytes_of(const Tensor<T, Rank>& tensor) {
   return reinterpret_cast<std::byte*>(tensor.at());
 }
 
+// Strides of [pages, heads, tokens, row].
+template <class T>
+kernels::PagedStrides strides_of(const Tensor<T, 4>& tensor) {
+  constexpr auto kSize = static_cast<int64_t>(sizeof(T));
+  return {tensor.stride(0) * kSize, tensor.stride(1) * kSize, tensor.stride(2) * kSize};
+}
+
+// Of [pages, heads, inner]: a token of delta_s is an element; k_first has none.
+inline kernels::PagedStrides strides_of(const Tensor<Bf16, 3>& tensor) {
+  return {tensor.stride(0) * 2, tensor.stride(1) * 2, 2};
+}
+
 // The first strides, in elements; 0 where the tensor is absent.
 template <class T, int Rank, size_t kCount>
 void set_strides(int64_t (&strides)[kCount], const Tensor<T, Rank>& tensor) {

@@ -158,7 +158,7 @@ class AppendRun {
   }
 
  private:
-  static CacheStrides strides(const DeviceTensor& tensor) {
+  static PagedStrides strides(const DeviceTensor& tensor) {
     return {tensor.stride(0), tensor.stride(1), tensor.stride(2)};
   }
 
@@ -220,7 +220,7 @@ class AppendRun {
       std::byte* to = tensor.host({token, head, i});
       set_input(to, c_.type, x);
       if (c_.values == Values::kBits) {
-        for (int b = 0; b < kBytes(); ++b) to[b] = static_cast<std::byte>(random_());
+        for (int b = 0; b < input_bytes(); ++b) to[b] = static_cast<std::byte>(random_());
       }
       if (c_.values == Values::kPatterns) {
         const int64_t index = (token * c_.num_kv_heads + head) * c_.head_dim + i;
@@ -230,12 +230,12 @@ class AppendRun {
     }
   }
 
-  int kBytes() const { return c_.type == InputType::kFp32 ? 4 : 2; }
+  int input_bytes() const { return c_.type == InputType::kFp32 ? 4 : 2; }
 
   void make_inputs() {
     const std::vector<int64_t> shape = {c_.num_tokens, c_.num_kv_heads, c_.head_dim};
-    k_ = DeviceTensor(kBytes(), shape, c_.gaps, random_, 1);
-    v_ = DeviceTensor(kBytes(), shape, c_.gaps, random_, 1);
+    k_ = DeviceTensor(input_bytes(), shape, c_.gaps, random_, 1);
+    v_ = DeviceTensor(input_bytes(), shape, c_.gaps, random_, 1);
     for (int64_t t = 0; t < c_.num_tokens; ++t) {
       for (int64_t h = 0; h < c_.num_kv_heads; ++h) {
         fill_row(k_, t, h);

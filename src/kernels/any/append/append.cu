@@ -42,7 +42,7 @@ bool has_stats_vectors(const AppendParams& p) {
                             p.residual_basis_strides[2]}));
 }
 
-bool has_vectors(const void* tensor, const CacheStrides& strides, int64_t bytes) {
+bool has_vectors(const void* tensor, const PagedStrides& strides, int64_t bytes) {
   return is_aligned(tensor, bytes) &&
          are_multiples(bytes, {strides.page, strides.head, strides.token});
 }

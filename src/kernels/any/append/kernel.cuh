@@ -56,7 +56,7 @@ __device__ __forceinline__ AppendRow find_row(const AppendParams& p, int64_t tok
   return row;
 }
 
-__device__ __forceinline__ std::byte* place(std::byte* tensor, const CacheStrides& strides,
+__device__ __forceinline__ std::byte* place(std::byte* tensor, const PagedStrides& strides,
                                             const AppendRow& row, uint32_t head) {
   return tensor + row.page * strides.page + head * strides.head + row.token * strides.token;
 }

@@ -4,18 +4,12 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/any/paged_strides.h"
 #include "mpfa/formats.h"
 
 namespace mpfa::kernels {
 
 enum class InputType : uint8_t { kBf16, kFp16, kFp32 };
-
-// A tensor of the cache: bytes from one page, head and token (or row) to the next.
-struct CacheStrides {
-  int64_t page = 0;
-  int64_t head = 0;
-  int64_t token = 0;
-};
 
 // What picks a row of statistics. All of it null or 0: every token has row 0.
 struct SequenceTable {
@@ -50,12 +44,12 @@ struct AppendParams {
   // Bytes from one token and head to the next.
   int64_t k_token_stride = 0, k_head_stride = 0;
   int64_t v_token_stride = 0, v_head_stride = 0;
-  CacheStrides k_codes_strides = {};
-  CacheStrides k_scales_strides = {};
-  CacheStrides v_out_strides = {};
-  CacheStrides delta_s_strides = {};  // of head: of a query head
-  CacheStrides k_residual_strides = {};
-  CacheStrides k_first_strides = {};  // of token: unused
+  PagedStrides k_codes_strides = {};
+  PagedStrides k_scales_strides = {};
+  PagedStrides v_out_strides = {};
+  PagedStrides delta_s_strides = {};  // of head: of a query head
+  PagedStrides k_residual_strides = {};
+  PagedStrides k_first_strides = {};  // of token: unused
   // Elements from now on.
   int64_t slots_stride = 1;
   int64_t k_mean_strides[2] = {};  // of a row of statistics, of a head

@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/any/paged_strides.h"
+
 namespace mpfa::kernels {
 
 inline constexpr int kTileTokens = 32;  // keys that a warp takes at a time
@@ -87,13 +89,6 @@ struct ScheduleParams {
   int32_t causal = 1;
   int32_t rows_per_tile = 8;
   int32_t split_tiles = 0;  // > 0: parts of so many tiles each, whatever the batch
-};
-
-// A tensor of the cache: bytes from one page, head and token (or row) to the next.
-struct PagedStrides {
-  int64_t page = 0;
-  int64_t head = 0;
-  int64_t token = 0;
 };
 
 struct DecodeParams {
