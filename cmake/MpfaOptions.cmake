@@ -5,6 +5,7 @@
 option(MPFA_BUILD_TOOLS "Build the mpfa command" ${PROJECT_IS_TOP_LEVEL})
 option(MPFA_BUILD_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
 option(MPFA_BUILD_SIM "Build the GPU simulator" ${MPFA_BUILD_TESTS})
+option(MPFA_INTEROP "With the tests: other people's CUDA programs in the simulator" ON)
 option(MPFA_BUILD_EXAMPLES "Build the programs of examples/" ${MPFA_BUILD_TESTS})
 option(MPFA_BUILD_BENCH "Build the benchmarks" ${PROJECT_IS_TOP_LEVEL})
 option(MPFA_BUILD_FUZZ "Build the libFuzzer targets (clang only; needs the tests and the command)" OFF)

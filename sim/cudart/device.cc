@@ -15,7 +15,9 @@ namespace {
 constexpr int kVersion = 13000;  // CUDA 13.0
 constexpr const char* kBusId = "0000:00:06.0";
 
-// An H200's.
+// An H200's. They are only remembered: a stack is as large as a kernel's code needs, or 256 KiB
+// where calls leave that open (sim/machine/gpu.cc); malloc() takes what the device's memory has;
+// nothing that printf() says is lost.
 std::map<cudaLimit, size_t>& limits() {
   static auto& all = *new std::map<cudaLimit, size_t>{
       {cudaLimitStackSize, 1024},           {cudaLimitPrintfFifoSize, 8650752},
@@ -27,7 +29,6 @@ std::map<cudaLimit, size_t>& limits() {
 unsigned device_flags = cudaDeviceMapHost;
 cudaFuncCache cache_config = cudaFuncCachePreferNone;
 
-// What a chooser's properties ask for, there is one device to choose from.
 void check_flags(unsigned flags) {
   constexpr unsigned kKnown =
       cudaDeviceScheduleMask | cudaDeviceMapHost | cudaDeviceLmemResizeToMax | cudaDeviceSyncMemops;
@@ -72,6 +73,7 @@ cudaError_t cudaSetValidDevices(int* devices, int count) {
   });
 }
 
+// Whatever the properties ask for, there is one device to choose from.
 cudaError_t cudaChooseDevice(int* device, const cudaDeviceProp* /*prop*/) {
   return api_call("cudaChooseDevice", [&] {
     require_pointer(device, "device");
@@ -79,6 +81,8 @@ cudaError_t cudaChooseDevice(int* device, const cudaDeviceProp* /*prop*/) {
   });
 }
 
+// Unlike the real one, it destroys nothing: allocations, streams, events and modules stay as they
+// are. A fault, too, stays one (reset_after_fault).
 cudaError_t cudaDeviceReset() {
   return api_call("cudaDeviceReset", Needs::kNothing, [] { reset_after_fault(); });
 }

@@ -52,7 +52,6 @@ std::span<const DriverFunction> forwarded_functions() {
       forwarded<&cudaMallocAsync>("cuMemAllocAsync", 11020),
       forwarded<&cudaMallocFromPoolAsync>("cuMemAllocFromPoolAsync", 11020),
       forwarded<&cudaMallocHost>("cuMemAllocHost", 2000),
-      forwarded<&cudaMallocManaged>("cuMemAllocManaged", 6000),
       forwarded<&cudaFree>("cuMemFree", 3020),
       forwarded<&cudaFreeAsync>("cuMemFreeAsync", 11020),
       forwarded<&cudaFreeHost>("cuMemFreeHost", 2000),

@@ -9,16 +9,23 @@
 namespace mpfa::sim::cudart {
 namespace {
 
-// Unlike the runtime's, it gives no null pointer for 0 bytes.
+// Unlike the runtime's, these three give no null pointer for 0 bytes.
 CUresult mem_alloc(CUdeviceptr* address, size_t bytes) {
-  if (address == nullptr || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
   return forward([&] { return cudaMalloc(reinterpret_cast<void**>(address), bytes); });
 }
 
 CUresult mem_alloc_pitch(CUdeviceptr* address, size_t* pitch, size_t width, size_t height,
                          unsigned /*element_bytes*/) {
+  if (width == 0 || height == 0) return CUDA_ERROR_INVALID_VALUE;
   return forward(
       [&] { return cudaMallocPitch(reinterpret_cast<void**>(address), pitch, width, height); });
+}
+
+CUresult mem_alloc_managed(CUdeviceptr* address, size_t bytes, unsigned flags) {
+  if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+  return forward(
+      [&] { return cudaMallocManaged(reinterpret_cast<void**>(address), bytes, flags); });
 }
 
 CUresult mem_get_address_range(CUdeviceptr* base, size_t* bytes, CUdeviceptr address) {
@@ -181,6 +188,7 @@ std::span<const DriverFunction> memory_functions() {
       entry<memset_row_async<uint8_t>>("cuMemsetD8Async", 3020),
       entry<memset_row_async<uint16_t>>("cuMemsetD16Async", 3020),
       entry<memset_row_async<uint32_t>>("cuMemsetD32Async", 3020),
+      entry<mem_alloc_managed>("cuMemAllocManaged", 6000),
       entry<mem_alloc_pitch>("cuMemAllocPitch", 2000),
       entry<mem_get_address_range>("cuMemGetAddressRange", 2000),
       entry<memcpy_any>("cuMemcpy", 4000),

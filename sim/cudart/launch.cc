@@ -65,13 +65,23 @@ void check_cooperative(const KernelWork& work, const Kernel& kernel) {
           most, " at once");
 }
 
+// An H200 takes a buffer that is too short, but leaves open what the other parameters are; one that
+// is too long needs more than there is of a launch's resources.
+void copy_buffer(const Kernel& kernel, std::span<const std::byte> buffer,
+                 std::vector<std::byte>& packed) {
+  require(buffer.size() <= packed.size(), cudaErrorLaunchOutOfResources, kernel.name,
+          ": a buffer of ", buffer.size(), " bytes for ", packed.size(), " bytes of parameters");
+  if (buffer.size() < packed.size()) {
+    say(internal::str_cat(kernel.name, ": the buffer of arguments has ", buffer.size(), " of ",
+                          packed.size(), " bytes; the others, which are undefined, are 0 here"));
+  }
+  std::memcpy(packed.data(), buffer.data(), buffer.size());
+}
+
 std::vector<std::byte> pack(const Kernel& kernel, const LaunchArguments& arguments) {
   std::vector<std::byte> packed(kernel.param_bytes);
   if (arguments.values == nullptr && !arguments.buffer.empty()) {
-    require(arguments.buffer.size() >= packed.size(), cudaErrorInvalidValue, kernel.name,
-            ": a buffer of ", arguments.buffer.size(), " bytes for ", packed.size(),
-            " bytes of parameters");
-    std::memcpy(packed.data(), arguments.buffer.data(), packed.size());
+    copy_buffer(kernel, arguments.buffer, packed);
     return packed;
   }
   require(kernel.params.empty() || arguments.values != nullptr, cudaErrorInvalidValue, kernel.name,

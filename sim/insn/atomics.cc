@@ -218,12 +218,6 @@ void take_order_and_scope(InsnDecoder& d, bool is_red) {
   d.take_one({"cta", "cluster", "gpu", "sys"});
 }
 
-int take_vector_size(InsnDecoder& d) {
-  static constexpr std::array kSizes = {2, 4, 8};
-  const int at = d.take_one({"v2", "v4", "v8"});
-  return at < 0 ? 1 : kSizes[static_cast<size_t>(at)];
-}
-
 // The forms that the ISA's tables allow, beyond those that have a function.
 void check_form(InsnDecoder& d, const std::string& op, ScalarType type, const Form& form,
                 int vector_size, bool noftz) {

@@ -29,20 +29,6 @@ struct BarrierDetail : InsnDetail {
   Slot result = kNoSlot;
 };
 
-// The value that all active lanes must have in common.
-uint32_t uniform(Warp& w, const Insn& i, Slot slot, const char* what) {
-  const uint32_t* values = w.source<uint32_t>(slot);
-  const uint32_t first = values[std::countr_zero(w.mask)];
-  if ((slot & kPoolBit) != 0) return first;
-  for (int lane = 0; lane < kWarpSize; ++lane) {
-    if ((w.mask >> lane & 1) != 0 && values[lane] != first) {
-      w.fail(FaultKind::kCheck, i, 1u << lane,
-             std::string("threads of a warp name different ") + what);
-    }
-  }
-  return first;
-}
-
 // PTX ISA, "barrier": a thread "waits for all non-exited threads of its warp", which then arrives
 // whole. Counts the warps that have come to that, by arrivals or by ends of threads.
 void count_whole_warps(const Block& block, Barrier& barrier) {
@@ -88,7 +74,8 @@ void arrive(Warp& w, const Insn& i, const BarrierDetail& detail, Barrier& barrie
     barrier.incomplete[w.index] |= w.mask;
   }
   if (detail.threads != kNoSlot) {
-    const uint32_t threads = uniform(w, i, detail.threads, "thread counts");
+    const uint32_t threads =
+        common_value<uint32_t>(w, i, detail.threads, "name different thread counts");
     if (threads == 0 || threads % kWarpSize != 0) {
       w.fail(FaultKind::kCheck, i, w.mask,
              "the barrier's thread count is " + std::to_string(threads) +
@@ -137,7 +124,7 @@ Step barrier(Warp& w, const Insn& i) {
   const auto& detail = static_cast<const BarrierDetail&>(*i.detail);
   Wait& wait = w.split->wait;
   if (wait.stage == 0 && detail.aligned && !gather_warp(w)) return Step::kBlock;
-  const uint32_t id = uniform(w, i, detail.id, "barriers");
+  const uint32_t id = common_value<uint32_t>(w, i, detail.id, "name different barriers");
   if (id >= kBarrierCount) {
     w.fail(FaultKind::kIllegalInstruction, i, w.mask,
            "the barrier is " + std::to_string(id) + "; there are 0 to 15");

@@ -95,6 +95,7 @@ void decode_fence(InsnDecoder& d) {
   if (d.take("proxy")) {
     orders = decode_proxy(d);
   } else if (d.take("mbarrier_init")) {
+    // It orders mbarrier.init alone; the checks take it for a fence of everything before it.
     if (!d.take("release") || !d.take("cluster")) d.fail("it must be .release.cluster");
   } else if (has_restriction(d)) {
     take_restriction(d);

@@ -45,8 +45,10 @@ Allowed allowed_for(FloatOp op, ScalarType type) {
               .sat = flushes,
               .relu = is_half,
               .oob = is_half};
-    case FloatOp::kDiv:
     case FloatOp::kRcp:
+      // The ISA has no .ftz of .f64; ptxas takes it and makes the same of it as without.
+      return {.rounding = all, .ftz = is_f32 || type == ScalarType::kF64};
+    case FloatOp::kDiv:
     case FloatOp::kSqrt:
       return {.rounding = all, .ftz = is_f32};
     case FloatOp::kAbs:

@@ -283,6 +283,7 @@ Slot FunctionDecoder::scratch(int bits) {
   if (bits != 1) code_.frame_bytes = static_cast<uint32_t>(round_up(code_.frame_bytes, 64));
   const Slot slot = code_.frame_bytes;
   code_.frame_bytes += bytes;
+  code_.slots.push_back({slot, bits});
   return slot;
 }
 

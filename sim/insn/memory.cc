@@ -1,6 +1,5 @@
 // ld, st and what hints at them.
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <utility>
 #include <vector>
@@ -49,12 +48,6 @@ Handler param_load(ScalarType type, uint32_t slot_bytes) {
     default:
       return nullptr;
   }
-}
-
-int take_vector_size(InsnDecoder& d) {
-  static constexpr std::array kSizes = {2, 4, 8};
-  const int at = d.take_one({"v2", "v4", "v8"});
-  return at < 0 ? 1 : kSizes[static_cast<size_t>(at)];
 }
 
 // The registers of `operand`, one or a vector of them.

@@ -9,6 +9,7 @@
 
 #include "sim/insn/lanes-inl.h"
 #include "sim/insn/memory_lanes.h"
+#include "sim/insn/memory_operand.h"
 #include "sim/machine/block.h"
 #include "sim/machine/monitor.h"
 
@@ -33,23 +34,6 @@ struct Places {
   }
   std::byte* lowest() const { return reinterpret_cast<std::byte*>(origin + first); }
 };
-
-HWY_INLINE void compute_addresses(const Warp& w, const AddressOperand& operand, uint64_t* out) {
-  uint64_t base = static_cast<uint64_t>(operand.offset);
-  if (operand.block_relative) base += w.block->shared_base();
-  if (operand.frame_relative) base += w.split->frame->local_base;
-  if (operand.grid_relative) base += w.block->grid->params;
-  if (operand.base == kNoSlot) {
-    for (int lane = 0; lane < kWarpSize; ++lane) out[lane] = base;
-  } else if (operand.base_bits == 64) {
-    const uint64_t* from = w.source<uint64_t>(operand.base);
-    for (int lane = 0; lane < kWarpSize; ++lane) out[lane] = from[lane] + base;
-  } else {
-    const uint32_t* from = w.source<uint32_t>(operand.base);
-    const auto low = static_cast<uint32_t>(base);
-    for (int lane = 0; lane < kWarpSize; ++lane) out[lane] = from[lane] + low;
-  }
-}
 
 // The span of the active lanes' addresses, and what makes the copy short.
 HWY_INLINE AddressSpan measure(uint32_t mask, uint32_t bytes, Places& at) {
@@ -88,7 +72,7 @@ void copy_stored(const Warp& w, const Insn& i, int lane, std::byte* to) {
 }
 
 HWY_INLINE void locate(Warp& w, const Insn& i, const MemoryDetail& m, AccessKind kind, Places& at) {
-  compute_addresses(w, m.address, at.addresses);
+  lane_addresses(w, m.address, at.addresses);
   const uint32_t bytes = m.lane_bytes();
   const bool is_plain_store = kind == AccessKind::kWrite && m.order == MemoryOrder::kWeak;
   const Access access = {.space = m.space,

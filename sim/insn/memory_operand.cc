@@ -1,29 +1,10 @@
 #include "sim/insn/memory_operand.h"
 
 #include <algorithm>
+#include <array>
 #include <string_view>
 
-#include "sim/machine/block.h"
-
 namespace mpfa::sim {
-
-void lane_addresses(const Warp& warp, const AddressOperand& operand, uint64_t* addresses) {
-  uint64_t base = static_cast<uint64_t>(operand.offset);
-  if (operand.block_relative) base += warp.block->shared_base();
-  if (operand.frame_relative) base += warp.split->frame->local_base;
-  if (operand.grid_relative) base += warp.block->grid->params;
-  if (operand.base == kNoSlot) {
-    for (int lane = 0; lane < kWarpSize; ++lane) addresses[lane] = base;
-  } else if (operand.base_bits == 64) {
-    const auto* from = warp.source<uint64_t>(operand.base);
-    for (int lane = 0; lane < kWarpSize; ++lane) addresses[lane] = from[lane] + base;
-  } else {
-    const auto* from = warp.source<uint32_t>(operand.base);
-    for (int lane = 0; lane < kWarpSize; ++lane) {
-      addresses[lane] = static_cast<uint32_t>(from[lane] + static_cast<uint32_t>(base));
-    }
-  }
-}
 
 MemorySpace take_space(InsnDecoder& decoder, const AddressOperand& operand) {
   const int space = decoder.take_one({"global", "shared", "shared::cta", "shared::cluster", "local",
@@ -61,9 +42,8 @@ MemoryOrder order_of(const InsnDecoder& decoder) {
   return is_relaxed ? MemoryOrder::kRelaxed : MemoryOrder::kWeak;
 }
 
-bool take_cache_and_order(InsnDecoder& decoder) {
-  const bool weak_only =
-      decoder.take_one({"volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"}) < 0;
+void take_cache_and_order(InsnDecoder& decoder) {
+  decoder.take_one({"volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"});
   decoder.take("mmio");
   decoder.take("weak");
   decoder.take_one({"cta", "cluster", "gpu", "sys"});
@@ -75,7 +55,12 @@ bool take_cache_and_order(InsnDecoder& decoder) {
   decoder.take_one({"L2::evict_normal", "L2::evict_first", "L2::evict_last"});
   decoder.take("L2::cache_hint");
   decoder.take_one({"L2::64B", "L2::128B", "L2::256B"});
-  return !weak_only;
+}
+
+int take_vector_size(InsnDecoder& decoder) {
+  static constexpr std::array kSizes = {2, 4, 8};
+  const int at = decoder.take_one({"v2", "v4", "v8"});
+  return at < 0 ? 1 : kSizes[static_cast<size_t>(at)];
 }
 
 }  // namespace mpfa::sim

@@ -168,18 +168,6 @@ Warpgroup& warpgroup_of(Warp& w) {
 
 int index_in_group(const Warp& w) { return static_cast<int>(w.index % kWarpsOfGroup); }
 
-template <class T>
-T uniform(Warp& w, const Insn& i, Slot slot, const char* what) {
-  const T* values = w.source<T>(slot);
-  for (int lane = 1; lane < kWarpSize; ++lane) {
-    if (values[lane] != values[0]) {
-      w.fail(FaultKind::kCheck, i, 1u << lane,
-             std::string("threads of a warp have different ") + what);
-    }
-  }
-  return values[0];
-}
-
 void set_common(Warp& w, const Insn& i, WgmmaOperation& operation, const WgmmaOperation& mine) {
   const bool is_first = operation.issued == 1;
   if (is_first) {
@@ -208,9 +196,11 @@ Step issue(Warp& w, const Insn& i) {
   WgmmaOperation mine;
   mine.insn = &i;
   if (detail.a_descriptor != kNoSlot) {
-    mine.a_descriptor = uniform<uint64_t>(w, i, detail.a_descriptor, "descriptors of A");
+    mine.a_descriptor =
+        common_value<uint64_t>(w, i, detail.a_descriptor, "have different descriptors of A");
   }
-  mine.b_descriptor = uniform<uint64_t>(w, i, detail.b_descriptor, "descriptors of B");
+  mine.b_descriptor =
+      common_value<uint64_t>(w, i, detail.b_descriptor, "have different descriptors of B");
   if (detail.scale_d != kNoSlot) {
     const uint32_t bits = w.predicate(detail.scale_d);
     if (bits != 0 && bits != kAllLanes) {

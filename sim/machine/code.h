@@ -63,6 +63,12 @@ struct Insn {
 };
 
 // A function, decoded for one kernel.
+// A place of a frame and the bits of a lane there; 1: a word has all lanes' bits.
+struct PlacedSlot {
+  Slot slot;
+  int bits;
+};
+
 struct FunctionCode {
   const Function* function = nullptr;
   std::vector<Insn> insns;
@@ -78,6 +84,7 @@ struct FunctionCode {
   std::vector<uint64_t> param_offsets;   // of parameters, in the local frame
   std::vector<uint64_t> result_offsets;  // likewise
   std::vector<Slot> register_slots;      // of Function::registers
+  std::vector<PlacedSlot> slots;         // all of a frame
   // Registers that wgmma uses, for the checks (register_watch.h); nullptr where there is none.
   std::shared_ptr<const WatchedRegisters> watched;
 

@@ -148,7 +148,13 @@ Monitor::Monitor(Cluster& cluster)
 
 SharedShadow& Monitor::shadow(const Block& block) {
   std::unique_ptr<SharedShadow>& found = shadows_[block.rank];
-  if (found == nullptr) found = std::make_unique<SharedShadow>(block.shared.size());
+  if (found == nullptr) {
+    found = std::make_unique<SharedShadow>(block.shared.size());
+    // What the system reserves is not the program's to initialise; cooperative groups clear bits of
+    // it.
+    const auto reserved = static_cast<uint64_t>(block.grid->model->reserved_shared_bytes);
+    found->mark_range(0, std::min<uint64_t>(reserved, block.shared.size()));
+  }
   return *found;
 }
 

@@ -259,14 +259,15 @@ class Follower {
   const Frame* frame_;
 };
 
-// The registers of an ld that the bytes of lanes go to.
+// The registers of an ld that the bytes of lanes go to. One that is defined in part counts as
+// defined: padding of structs is copied with them.
 void load_elements(Follower& follower, const Instruction& source, const UndefinedBytes& bytes) {
   const Operand& target = source.operands.front();
   const bool is_vector = target.kind == OperandKind::kVector;
   const size_t size = Follower::element_bytes_of(source);
   for (size_t i = 0; i < (is_vector ? target.parts.size() : 1); ++i) {
-    uint32_t lanes = 0;
-    for (size_t at = i * size; at < (i + 1) * size && at < bytes.size(); ++at) lanes |= bytes[at];
+    uint32_t lanes = ~0u;
+    for (size_t at = i * size; at < (i + 1) * size && at < bytes.size(); ++at) lanes &= bytes[at];
     if (lanes == 0) continue;
     for_each_register(is_vector ? target.parts[i] : target, [&](const Operand& each) {
       follower.set(each, follower.lanes_of(each) | lanes);
@@ -334,6 +335,17 @@ void check_undefined_guard(const Warp& warp, const Insn& insn) {
   throw Fault(FaultKind::kCheck,
               internal::str_cat(warp.undefined->origin, "\n  it decides whether this is done ",
                                 warp.where(insn, 1u << std::countr_zero(lanes))));
+}
+
+void move_undefined(UndefinedValues& values, const Frame* from, const Frame* to) {
+  for (auto each = values.registers.begin(); each != values.registers.end();) {
+    if (each->first.first != from) {
+      ++each;
+      continue;
+    }
+    values.registers[{to, each->first.second}] |= each->second;
+    each = values.registers.erase(each);
+  }
 }
 
 }  // namespace mpfa::sim

@@ -43,4 +43,7 @@ void load_undefined(Warp& warp, const Insn& insn, const UndefinedBytes& bytes,
 void follow_undefined(Warp& warp, const Insn& insn);
 void check_undefined_guard(const Warp& warp, const Insn& insn);
 
+// Registers of one frame become those of another, which has other lanes.
+void move_undefined(UndefinedValues& values, const Frame* from, const Frame* to);
+
 }  // namespace mpfa::sim

@@ -86,6 +86,28 @@ void check_prototype(const Warp& warp, const Insn& insn, const FunctionCode& cal
                               " bytes, are not those of the function ", demangled(function.name)));
 }
 
+// Lanes' registers from one frame of a function to another.
+void copy_registers(const FunctionCode& code, uint32_t lanes, const std::byte* from,
+                    std::byte* to) {
+  for (const PlacedSlot& each : code.slots) {
+    if (each.bits == 1) {
+      uint32_t old_bits = 0;
+      uint32_t new_bits = 0;
+      std::memcpy(&old_bits, to + each.slot, sizeof(old_bits));
+      std::memcpy(&new_bits, from + each.slot, sizeof(new_bits));
+      new_bits = (old_bits & ~lanes) | (new_bits & lanes);
+      std::memcpy(to + each.slot, &new_bits, sizeof(new_bits));
+      continue;
+    }
+    const size_t lane_bytes = static_cast<size_t>(std::max(each.bits / 8, 2));
+    for (size_t lane = 0; lane < kWarpSize; ++lane) {
+      if ((lanes >> lane & 1) == 0) continue;
+      const size_t at = each.slot + lane * lane_bytes;
+      std::memcpy(to + at, from + at, lane_bytes);
+    }
+  }
+}
+
 }  // namespace
 
 Warp::~Warp() {
@@ -150,10 +172,8 @@ Step Warp::call(const FunctionCode& callee, const Insn& insn) {
          internal::str_cat("the stack of ", local_stride, " bytes is full (cudaLimitStackSize)"));
   }
   Frame* frame = push_frame(callee, split->mask, local_base);
-  frame->parent = caller;
-  frame->return_pc = split->pc + 1;
+  frame->sites.push_back({split->mask, caller, split->pc + 1, insn.detail});
   frame->depth = caller->depth + 1;
-  frame->call = insn.detail;
   for (size_t i = 0; i < passed.arguments.size(); ++i) {
     copy_lanes(*this, split->mask, frame->local_base + callee.param_offsets[i],
                caller->local_base + passed.arguments[i].offset, passed.arguments[i].bytes);
@@ -164,18 +184,39 @@ Step Warp::call(const FunctionCode& callee, const Insn& insn) {
 
 Step Warp::return_from_call() {
   Frame* frame = split->frame;
-  Frame* caller = frame->parent;
-  if (caller == nullptr) return exit_lanes();
-  const auto& passed = static_cast<const CallDetail&>(*frame->call);
-  for (size_t i = 0; i < passed.results.size(); ++i) {
-    copy_lanes(*this, split->mask, caller->local_base + passed.results[i].offset,
-               frame->local_base + frame->code->result_offsets[i], passed.results[i].bytes);
+  if (frame->sites.empty()) return exit_lanes();
+  const uint32_t lanes = split->mask;
+  bool is_first = true;
+  uint32_t pc = 0;
+  for (CallSite& site : frame->sites) {
+    const uint32_t here = site.lanes & lanes;
+    if (here == 0) continue;
+    const auto& passed = static_cast<const CallDetail&>(*site.call);
+    for (size_t i = 0; i < passed.results.size(); ++i) {
+      copy_lanes(*this, here, site.parent->local_base + passed.results[i].offset,
+                 frame->local_base + frame->code->result_offsets[i], passed.results[i].bytes);
+    }
+    site.lanes &= ~here;
+    // The first place goes on; lanes of others have met these in the function, and part again.
+    if (!is_first) detach(here, site.return_pc);
+    Split& returning = is_first ? *split : *splits.back();
+    returning.frame = site.parent;
+    if (is_first) pc = site.return_pc;
+    is_first = false;
   }
-  const uint32_t pc = frame->return_pc;
-  frame->lanes &= ~split->mask;
+  frame->lanes &= ~lanes;
+  std::erase_if(frame->sites, [](const CallSite& site) { return site.lanes == 0; });
   if (frame->lanes == 0) pop_frame(frame);
-  split->frame = caller;
   return jump(pc);
+}
+
+void Warp::leave_frames(Frame* frame, uint32_t lanes) {
+  for (CallSite& site : frame->sites) {
+    if ((site.lanes & lanes) != 0) leave_frames(site.parent, site.lanes & lanes);
+    site.lanes &= ~lanes;
+  }
+  frame->lanes &= ~lanes;
+  if (frame->lanes == 0) pop_frame(frame);
 }
 
 Step Warp::exit_lanes() {
@@ -188,12 +229,7 @@ Step Warp::exit_lanes() {
       if (group) group->run_until(group->complete());
     }
   }
-  for (Frame* frame = split->frame; frame != nullptr;) {
-    Frame* parent = frame->parent;
-    frame->lanes &= ~lanes;
-    if (frame->lanes == 0) pop_frame(frame);
-    frame = parent;
-  }
+  leave_frames(split->frame, lanes);
   drop_split(split);
   split = nullptr;
   block->cluster->notify();
@@ -224,13 +260,38 @@ void Warp::drop_split(Split* gone) {
   std::erase_if(splits, [&](const auto& each) { return each.get() == gone; });
 }
 
+bool Warp::merge_frames(Frame* kept, Frame* gone) {
+  if (kept == gone) return true;
+  // Their variables must lie alike, and nothing may be under way that knows where registers are.
+  if (kept->code != gone->code || kept->local_base != gone->local_base) return false;
+  if (kept->sites.empty() || kept->watch != nullptr || gone->watch != nullptr) return false;
+  copy_registers(*kept->code, gone->lanes, gone->registers, kept->registers);
+  for (int lane = 0; lane < kWarpSize; ++lane) {
+    if ((gone->lanes >> lane & 1) != 0) kept->local_top[lane] = gone->local_top[lane];
+  }
+  kept->lanes |= gone->lanes;
+  kept->depth = std::max(kept->depth, gone->depth);
+  kept->sites.insert(kept->sites.end(), gone->sites.begin(), gone->sites.end());
+  for (const auto& each : splits) {
+    if (each->frame == gone) each->frame = kept;
+  }
+  for (const auto& each : frames) {
+    for (CallSite& site : each->sites) {
+      if (site.parent == gone) site.parent = kept;
+    }
+  }
+  if (undefined != nullptr) move_undefined(*undefined, gone, kept);
+  pop_frame(gone);
+  return true;
+}
+
 void Warp::merge_splits() {
   for (size_t i = 0; i < splits.size(); ++i) {
     for (size_t j = splits.size() - 1; j > i; --j) {
       Split& one = *splits[i];
       const Split& other = *splits[j];
-      if (one.frame != other.frame || one.pc != other.pc) continue;
-      if (one.wait.stage != 0 || other.wait.stage != 0) continue;
+      if (one.pc != other.pc || one.wait.stage != 0 || other.wait.stage != 0) continue;
+      if (!merge_frames(one.frame, other.frame)) continue;
       one.mask |= other.mask;
       one.wait = {};
       splits.erase(splits.begin() + static_cast<int64_t>(j));

@@ -22,17 +22,25 @@ class AsyncGroups;
 struct UndefinedValues;
 class Monitor;
 
-// The registers of one call of a function, for the lanes that made it together.
-struct Frame {
+struct Frame;
+
+// Where lanes called from and go back to.
+struct CallSite {
+  uint32_t lanes = 0;  // that have not returned
   Frame* parent = nullptr;
-  const FunctionCode* code = nullptr;
   uint32_t return_pc = 0;
+  const InsnDetail* call = nullptr;  // where results go
+};
+
+// The registers of one call of a function, for the lanes that made it together, or have met in it.
+struct Frame {
+  std::vector<CallSite> sites;  // none: a kernel
+  const FunctionCode* code = nullptr;
   uint32_t depth = 0;
   uint32_t lanes = 0;       // that have not returned
   uint64_t local_base = 0;  // of its variables, in every lane's local memory
   // Where each lane's stack ends: behind its variables and what alloca has taken.
   std::array<uint64_t, kWarpSize> local_top = {};
-  const InsnDetail* call = nullptr;  // of the call that made it: where results go
   // Kept alive by wgmma on its way, which may outlast the call.
   std::shared_ptr<std::byte[]> storage;
   std::byte* registers = nullptr;        // in storage, at a multiple of 64
@@ -149,6 +157,10 @@ struct Warp {
   Frame* push_frame(const FunctionCode& code, uint32_t lanes, uint64_t local_base);
   void pop_frame(Frame* frame);
   void merge_splits();
+  // Makes one frame of two of the same function, if it can; `gone` is no more then.
+  bool merge_frames(Frame* kept, Frame* gone);
+  // Lanes end: they leave a frame and those it was called from.
+  void leave_frames(Frame* frame, uint32_t lanes);
   Split* choose_split();
   uint32_t merge_limit(const Split& chosen) const;
   void enter(Split& chosen);

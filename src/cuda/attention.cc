@@ -302,7 +302,6 @@ void cuda_attention(const AttentionCall& call, const AttentionParams& params, co
   }
   DecodeParams p = decode_params(in, out, lse, decode, workspace, error_count);
   const bool is_large = is_large_step(plan.params, in.cache);
-  p.evict_first = is_large ? 0 : 1;
   kernels::DecodeLaunch launch;
   launch.head_dim = in.cache.head_dim;
   launch.row_tiles = decode.row_tiles;

@@ -2,7 +2,6 @@
 # and the examples of CUTLASS, compiled here from the nvidia-cutlass wheel's sources. README.md has a
 # table of them. The quick ones belong to the build and to `make test`; `make interop` builds and runs
 # all.
-option(MPFA_INTEROP "Build other people's CUDA programs and run them in the simulator" ON)
 if(NOT MPFA_INTEROP)
   message(STATUS "CUDA programs in the simulator: left out (MPFA_INTEROP=OFF)")
   return()

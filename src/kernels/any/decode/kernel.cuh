@@ -134,11 +134,8 @@ class DecodeWarp {
       multiply_keys<Config>(scores[half], queries, slot.keys, plan_, half, lane_);
     }
     if (p_.residual_rank > 0) {
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        multiply_residual<Config>(scores[half], queries, slot.keys, plan_, p_.residual_rank, half,
-                                  lane_);
-      }
+      multiply_residual<Config>(scores, queries, slot.keys + plan_.residual, p_.residual_rank,
+                                lane_);
     }
     const bool is_whole = view.is_whole(first);
     if (Config::kHasExtra && p_.delta_s != nullptr) {

@@ -143,7 +143,6 @@ struct DecodeParams {
   uint32_t group_inverse = 0;  // 2^32 / group_size, rounded up; 0 for 1
   int32_t residual_rank = 0;
   int32_t is_bf16 = 1;      // q and out; else FP16
-  int32_t evict_first = 0;  // the cache is read once and does not stay in L2
 };
 
 }  // namespace mpfa::kernels

@@ -153,39 +153,51 @@ __device__ __forceinline__ void multiply_keys(float (&scores)[Config::kRowTiles]
   }
 }
 
-// A lane's residual values of one key: rank / 4 of them, as FP16 pairs.
-__device__ __forceinline__ void load_residual(uint32_t row, int rank, int t, uint32_t factor,
-                                              uint32_t (&pairs)[2]) {
-  pairs[1] = 0;
-  if (rank == 8) {
-    pairs[0] = ptx::e4m3x2_to_f16x2_with_nan(shared_half(row + 2 * t));
-  } else if (rank == 4) {
-    pairs[0] = ptx::e4m3x2_to_f16x2_with_nan(shared_byte(row + t));
-  } else {
-    const uint32_t word = shared_word(row + 4 * t);
-    pairs[0] = ptx::e4m3x2_to_f16x2_with_nan(word);
-    pairs[1] = ptx::mul_f16x2(ptx::e4m3x2_to_f16x2_with_nan(word >> 16), factor);
+// A lane's residual values of four keys (rows g and g + 8 of the tile's halves), kRank / 4 of each,
+// as FP16 pairs.
+template <class Config, int kRank>
+__device__ __forceinline__ void load_residual(uint32_t rows, uint32_t factor, int lane,
+                                              uint32_t (&pairs)[4][2]) {
+  const int t = lane % 4;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const int key = 16 * (i / 2) + key_of_row<Config>(lane / 4 + i % 2 * 8);
+    const uint32_t row = rows + key * kRank;
+    pairs[i][1] = 0;
+    if constexpr (kRank == 4) {
+      pairs[i][0] = ptx::e4m3x2_to_f16x2_with_nan(shared_byte(row + t));
+    } else if constexpr (kRank == 8) {
+      pairs[i][0] = ptx::e4m3x2_to_f16x2_with_nan(shared_half(row + 2 * t));
+    } else {
+      const uint32_t word = shared_word(row + 4 * t);
+      pairs[i][0] = ptx::e4m3x2_to_f16x2_with_nan(word);
+      pairs[i][1] = ptx::mul_f16x2(ptx::e4m3x2_to_f16x2_with_nan(word >> 16), factor);
+    }
+    pairs[i][0] = ptx::mul_f16x2(pairs[i][0], factor);
   }
-  pairs[0] = ptx::mul_f16x2(pairs[0], factor);
 }
 
-// scores of 16 keys += p (U Q)^T.
+// scores += p (U Q)^T.
 template <class Config>
-__device__ __forceinline__ void multiply_residual(float (&scores)[Config::kRowTiles][4],
+__device__ __forceinline__ void multiply_residual(Scores<Config>& scores,
                                                   const QueryFragments<Config>& queries,
-                                                  uint32_t keys, const SharedMemoryPlan& plan,
-                                                  int rank, int half, int lane) {
-  const uint32_t rows = keys + plan.residual;
-  uint32_t low[2];
-  uint32_t high[2];
-  load_residual(rows + (16 * half + key_of_row<Config>(lane / 4)) * rank, rank, lane % 4,
-                queries.residual_factor, low);
-  load_residual(rows + (16 * half + key_of_row<Config>(lane / 4 + 8)) * rank, rank, lane % 4,
-                queries.residual_factor, high);
-  const uint32_t a[4] = {low[0], high[0], low[1], high[1]};
+                                                  uint32_t rows, int rank, int lane) {
+  uint32_t pairs[4][2];
+  if (rank == 8) {
+    load_residual<Config, 8>(rows, queries.residual_factor, lane, pairs);
+  } else if (rank == 16) {
+    load_residual<Config, 16>(rows, queries.residual_factor, lane, pairs);
+  } else {
+    load_residual<Config, 4>(rows, queries.residual_factor, lane, pairs);
+  }
 #pragma unroll
-  for (int n = 0; n < Config::kRowTiles; ++n) {
-    ptx::mma_f16(scores[n], a, queries.residual[n][0], queries.residual[n][1]);
+  for (int half = 0; half < 2; ++half) {
+    const uint32_t a[4] = {pairs[2 * half][0], pairs[2 * half + 1][0], pairs[2 * half][1],
+                           pairs[2 * half + 1][1]};
+#pragma unroll
+    for (int n = 0; n < Config::kRowTiles; ++n) {
+      ptx::mma_f16(scores[half][n], a, queries.residual[n][0], queries.residual[n][1]);
+    }
   }
 }
 

@@ -221,8 +221,7 @@ class TileRing {
     const int rank = p_.residual_rank;
     const int rows = kTileTokens >> halves();
     const bool has_delta = Config::kHasExtra && p_.delta_s != nullptr;
-    const uint64_t policy =
-        p_.evict_first != 0 ? ptx::evict_first_policy() : ptx::evict_normal_policy();
+    const uint64_t policy = ptx::evict_first_policy();  // read once
 #pragma unroll 1
     for (int half = 0; half <= halves(); ++half) {
       const int from = (taken_ << halves()) + half;

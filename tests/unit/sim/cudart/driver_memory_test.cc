@@ -37,6 +37,10 @@ TEST_F(DriverMemoryTest, NoBytesAreNoAllocation) {
   CUdeviceptr memory = 0;
   EXPECT_EQ(DRIVER(cuMemAlloc)(&memory, 0), CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(DRIVER(cuMemAlloc)(nullptr, 4), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(DRIVER(cuMemAllocManaged)(&memory, 0, CU_MEM_ATTACH_GLOBAL), CUDA_ERROR_INVALID_VALUE);
+  size_t pitch = 0;
+  EXPECT_EQ(DRIVER(cuMemAllocPitch)(&memory, &pitch, 0, 4, 4), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(DRIVER(cuMemAllocPitch)(&memory, &pitch, 4, 0, 4), CUDA_ERROR_INVALID_VALUE);
 }
 
 TEST_F(DriverMemoryTest, CopiesAndFills) {

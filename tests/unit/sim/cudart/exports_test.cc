@@ -2,8 +2,12 @@
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#include <csignal>
 #include <cstdio>
+#include <filesystem>
+#include <iterator>
 #include <set>
 #include <string>
 
@@ -57,6 +61,74 @@ TEST(Exports, StandInsFailByName) {
   EXPECT_CUDA(cudaGetLastError(), cudaSuccess);
 }
 
+// The real library writes to the null pointer.
+TEST(Exports, NamesOfErrorsNeedAPlace) {
+  EXPECT_EQ(DRIVER(cuGetErrorName)(CUDA_SUCCESS, nullptr), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(DRIVER(cuGetErrorString)(CUDA_SUCCESS, nullptr), CUDA_ERROR_INVALID_VALUE);
+}
+
+TEST(Exports, PhysicalMemoryThatIsNotToBeHadLeavesNoFile) {
+  const auto open_files = [] {
+    return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
+  };
+  CUmemAllocationProp properties{};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  CUmemGenericAllocationHandle handle = 0;
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  rlimit small = before;
+  small.rlim_cur = 4096;  // the memory's file may not be larger
+  std::signal(SIGXFSZ, SIG_IGN);
+  const auto files = open_files();
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  const CUresult result = DRIVER(cuMemCreate)(&handle, 2 << 20, &properties, 0);
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  std::signal(SIGXFSZ, SIG_DFL);
+  EXPECT_EQ(result, CUDA_ERROR_OUT_OF_MEMORY);
+  EXPECT_EQ(open_files(), files);
+}
+
+TEST(Exports, AShortBufferOfArgumentsIsSaid) {
+  const char* ptx =
+      ".version 9.0\n.target sm_90\n.address_size 64\n"
+      ".visible .entry two(.param .u64 a, .param .u32 b)\n{\n  ret;\n}\n";
+  CUmodule module = nullptr;
+  CUfunction function = nullptr;
+  ASSERT_EQ(DRIVER(cuModuleLoadData)(&module, ptx), CUDA_SUCCESS);
+  ASSERT_EQ(DRIVER(cuModuleGetFunction)(&function, module, "two"), CUDA_SUCCESS);
+  const uint64_t values[2] = {};
+  const auto said_of = [&](size_t bytes) {
+    void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, const_cast<uint64_t*>(values),
+                     CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_END};
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(DRIVER(cuLaunchKernel)(function, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, extra),
+              CUDA_SUCCESS);
+    return testing::internal::GetCapturedStderr();
+  };
+  EXPECT_EQ(said_of(12), "");
+  EXPECT_NE(said_of(8).find("two: the buffer of arguments has 8 of 12 bytes"), std::string::npos);
+  EXPECT_EQ(DRIVER(cuModuleUnload)(module), CUDA_SUCCESS);
+}
+
+// What nvcc's headers make of cudaGetDriverEntryPointByVersion with --default-stream per-thread.
+extern "C" decltype(cudaGetDriverEntryPointByVersion) cudaGetDriverEntryPointByVersion_ptsz;
+
+TEST(Exports, EntryPointsFollowTheCallersDefaultStream) {
+  unsigned long long per_thread = 0;
+  ASSERT_CUDA(cudaStreamGetId(cudaStreamPerThread, &per_thread));
+  void* function = nullptr;
+  cudaDriverEntryPointQueryResult result{};
+  ASSERT_CUDA(cudaGetDriverEntryPointByVersion_ptsz("cuStreamGetId", &function, 12000,
+                                                    cudaEnableDefault, &result));
+  unsigned long long id = 0;
+  EXPECT_EQ(reinterpret_cast<decltype(&cuStreamGetId)>(function)(nullptr, &id), CUDA_SUCCESS);
+  EXPECT_EQ(id, per_thread);
+  EXPECT_CUDA(cudaGetDriverEntryPointByVersion("cuStreamGetId", &function, 12000, 7, &result),
+              cudaErrorInvalidValue);
+  EXPECT_CUDA(cudaGetLastError(), cudaErrorInvalidValue);
+}
+
 #ifdef MPFA_SIM_CUDA_DRIVER
 TEST(Exports, LibcudaHasBothDefaultStreams) {
   void* library = dlopen(MPFA_SIM_CUDA_DRIVER, RTLD_NOW);
@@ -78,7 +150,7 @@ TEST(Exports, LibcudaHasBothDefaultStreams) {
 }
 #endif
 
-// The real library does as it likes: what is launched is gone.
+// An H200 runs what is left of the code in its memory, which a program cannot rely on.
 TEST(Exports, AGraphOfUnloadedCodeFails) {
   const char* ptx =
       ".version 9.0\n.target sm_90\n.address_size 64\n.visible .entry nothing()\n{\n  ret;\n}\n";

@@ -21,7 +21,7 @@ const std::string kIssue = "\n.func issue(.param .b64 given) {\n" + kRegisters +
   mov.f32 %f2, %f0;
   mov.f32 %f3, %f0;
   wgmma.fence.sync.aligned;
-  wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f0, %f1, %f2, %f3}, %desc, %desc, 1, 1, 1, 0, 0;
+  wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f0, %f1, %f2, %f3}, %desc, %desc, 0, 1, 1, 0, 0;
   wgmma.commit_group.sync.aligned;
   ret;
 }

@@ -189,6 +189,73 @@ TEST(Control, RecursionKeepsEachLanesOwnDepth) {
   }
 }
 
+// Lanes call `sum` from two places and at different times, each pair of neighbours at one place. In
+// it they exchange values over the whole warp, as shfl.sync demands; what a lane has in registers,
+// and where it goes back to, stays its own.
+std::string meeting_program() {
+  const std::string call = R"({
+    .param .b32 given;
+    .param .b32 got;
+    st.param.b32 [given], %n;
+    call (got), sum, (given);
+    ld.param.b32 %a, [got];
+  })";
+  return R"(.version 9.0
+.target sm_90a
+.address_size 64
+.func (.param .b32 result) sum(.param .b32 n) {
+  .reg .b32 %n, %own, %other;
+  .reg .pred %p;
+  ld.param.u32 %n, [n];
+  mul.lo.u32 %own, %n, 100;
+  setp.ne.u32 %p, %n, 4096;
+  shfl.sync.bfly.b32 %other|%p, %n, 16, 31, 0xFFFFFFFF;
+  @!%p mov.u32 %other, 0;
+  add.u32 %n, %own, %other;
+  st.param.b32 [result], %n;
+  ret;
+}
+.visible .entry test(.param .u64 in, .param .u64 out) {
+  .reg .b32 %n, %a, %i;
+  .reg .b64 %at, %d;
+  .reg .pred %p, %q;
+  mov.u32 %n, %tid.x;
+  mul.wide.u32 %d, %n, 4;
+  ld.param.u64 %at, [out];
+  add.u64 %at, %at, %d;
+  and.b32 %i, %n, 3;
+WAIT:
+  setp.eq.u32 %q, %i, 0;
+  @%q bra READY;
+  sub.u32 %i, %i, 1;
+  bra WAIT;
+READY:
+  and.b32 %i, %n, 2;
+  setp.eq.u32 %p, %i, 0;
+  @%p bra OTHER;
+  )" + call +
+         R"(
+  add.u32 %a, %a, 1000000;
+  bra END;
+OTHER:
+  )" + call +
+         R"(
+  add.u32 %a, %a, 2000000;
+END:
+  st.global.u32 [%at], %a;
+  ret;
+})";
+}
+
+TEST(Control, LanesMeetInAFunctionThatTheyCalledApart) {
+  for (uint64_t seed = 0; seed < 16; ++seed) {
+    const std::vector<uint32_t> out = run(meeting_program(), 32, seed);
+    for (uint32_t i = 0; i < 32; ++i) {
+      EXPECT_EQ(out[i], 100 * i + (i ^ 16) + ((i & 2) != 0 ? 1000000 : 2000000)) << i;
+    }
+  }
+}
+
 TEST(Control, EndlessRecursionIsAFaultThatNamesTheStack) {
   const std::string ptx = R"(.version 9.0
 .target sm_90a

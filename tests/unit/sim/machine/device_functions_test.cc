@@ -108,8 +108,10 @@ TEST(DevicePrintf, LongTextsAreWhole) {
 TEST(DevicePrintf, MissingArgumentsAreAFault) {
   expect_fault(FaultKind::kIllegalAddress, "there are no arguments",
                [] { print("%d", "mov.u64 %a, 0;"); });
-  // The last byte of the thread's stack, of which a number needs four.
-  expect_fault(FaultKind::kIllegalAddress, "", [] { print("%d", "add.u64 %a, %a, 64;"); });
+  // The last two bytes of a variable, where a number has four.
+  expect_fault(FaultKind::kIllegalAddress, "", [] {
+    print("%d", "mov.u64 %a, word;\n cvta.global.u64 %a, %a;\n add.u64 %a, %a, 2;");
+  });
 }
 
 const std::string kMalloc = R"(
