@@ -127,7 +127,8 @@ int64_t stride_of(const DLTensor& tensor, int i) {
 void check_layout(const DLTensor& tensor, std::string_view name, int ndim, bool inner_contiguous) {
   const DLDeviceType device = tensor.device.device_type;
   MPFA_CHECK(device == kDLCPU || device == kDLCUDAHost, name, " lies on DLPack device type ",
-             static_cast<int>(device), ": this build has the CPU back end only (device type 1)");
+             static_cast<int>(device),
+             ": must be host memory (device type 1), or lie with all others on one GPU (type 2)");
   MPFA_CHECK(tensor.ndim == ndim, name, " has shape ", shape_string(tensor), ": must have ", ndim,
              " dimensions");
   bool empty = false;

@@ -68,8 +68,6 @@ void set_sequences(const CacheTensors& cache, const DLTensor* cu_seqlens,
 void cuda_append_kv(const KvCacheView& cache, const DLTensor& k, const DLTensor& v,
                     const DLTensor& slot_mapping, const AppendParams& params, cudaStream_t stream) {
   DeviceArgs args(k, "k");
-  const DeviceGuard guard(args.device());
-  static_cast<void>(device_info(args.device()));
   const KvCacheView view = args.take(cache);
   AppendParams host_params = params;
   host_params.cu_seqlens = args.take(params.cu_seqlens, "cu_seqlens");
@@ -93,6 +91,8 @@ void cuda_append_kv(const KvCacheView& cache, const DLTensor& k, const DLTensor&
   p.scale_rule = params.scale_rule;
   p.error_count = args.error_counter(params.error_count);
   if (in.num_tokens == 0) return;
+  static_cast<void>(device_info(args.device()));
+  const DeviceGuard guard(args.device());
   check_cuda(kernels::launch_append(p, stream), "launch of the append kernel");
 }
 

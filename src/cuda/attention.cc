@@ -265,8 +265,6 @@ void cuda_attention(const AttentionCall& call, const AttentionParams& params, co
                     cudaStream_t stream) {
   DeviceArgs args(call.q, "q");
   check_plan_device(plan, args.device(), "q");
-  const DeviceGuard guard(args.device());
-  const DeviceInfo& info = device_info(args.device());
   const KvCacheView cache = args.take(call.cache);
   const AttentionCall host{args.take(call.out, "out"),
                            args.take(call.lse, "lse"),
@@ -276,6 +274,8 @@ void cuda_attention(const AttentionCall& call, const AttentionParams& params, co
                            args.take(call.seq_lens, "seq_lens"),
                            args.take(call.cu_seqlens_q, "cu_seqlens_q"),
                            args.take(call.workspace, "workspace")};
+  const DeviceInfo& info = device_info(args.device());
+  const DeviceGuard guard(args.device());
   AttentionParams host_params = params;
   host_params.sinks = args.take(params.sinks, "sinks");
   const AttentionInputs in =

@@ -11,8 +11,6 @@ namespace mpfa::internal {
 void cuda_compute_means(const DLTensor& x, const DLTensor* cu_seqlens, const DLTensor& out,
                         cudaStream_t stream) {
   DeviceArgs args(x, "x");
-  const DeviceGuard guard(args.device());
-  static_cast<void>(device_info(args.device()));
   const DLTensor& host_x = args.take(x, "x");
   const DLTensor& host_out = args.take(out, "out");
   const DLTensor* host_cu = args.take(cu_seqlens, "cu_seqlens");
@@ -48,6 +46,8 @@ void cuda_compute_means(const DLTensor& x, const DLTensor* cu_seqlens, const DLT
   p.num_heads = static_cast<int32_t>(values.size(1));
   p.head_dim = static_cast<int32_t>(values.size(2));
   p.type = input_type(type);
+  static_cast<void>(device_info(args.device()));
+  const DeviceGuard guard(args.device());
   check_cuda(kernels::launch_means(p, stream), "launch of the kernel of means");
 }
 

@@ -120,8 +120,10 @@ TEST(AppendErrors, Inputs) {
                {"k has type uint8", "bfloat16, float16 or float32"});
   expect_error([&](Call& c) { c.k.tensor.ndim = 2; }, {"k has shape", "3 dimensions"});
   expect_error([&](Call& c) { c.v.tensor.data = nullptr; }, {"v has shape", "null"});
-  expect_error([&](Call& c) { c.k.tensor.device.device_type = kDLCUDA; },
-               {"k lies on DLPack device type 2"});
+  expect_error([&](Call& c) { c.v.tensor.device.device_type = kDLCUDA; },
+               {"v lies on DLPack device type 2"});
+  // k says where the call runs.
+  expect_error([&](Call& c) { c.k.tensor.device.device_type = kDLCUDA; }, {"DLPack device type"});
   expect_error(
       [&](Call& c) {
         c.k = Owned(Field::packed(kBfloat16, {6, 2, 128}, 0, {2, 1, 0}));

@@ -200,7 +200,7 @@ TEST(Tensor, WrongDeviceIsNamed) {
   TestTensor source(kFloat32, {2});
   source->device = {kDLCUDA, 0};
   expect_invalid([&] { (void)Tensor<float, 1>::from(*source, "lse"); },
-                 {"lse", "device type 2", "CPU back end only (device type 1)"});
+                 {"lse", "device type 2", "must be host memory (device type 1)"});
   source->device = {kDLMetal, 0};
   expect_invalid([&] { (void)Tensor<float, 1>::from(*source, "lse"); }, {"lse", "device type 8"});
   source->device = {kDLCUDAHost, 0};  // pinned host memory

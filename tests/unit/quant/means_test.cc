@@ -155,9 +155,9 @@ TEST(MeansErrorTest, NamesArgumentValueAndWhatIsAllowed) {
   expect("x has shape [6, 128]: must have 3 dimensions", flat.dl(), {0, 3, 6}, out.dl());
   TestTensor inner(testing::kBF16, {6, 2, 64}, {256, 128, 2});
   expect("x has stride 2 in its last dimension", inner.dl(), {0, 3, 6}, out.dl());
-  DLTensor gpu = x.dl();
+  DLTensor gpu = out.dl();
   gpu.device = {kDLCUDA, 0};
-  expect("x lies on DLPack device type 2", gpu, {0, 3, 6}, out.dl());
+  expect("out lies on DLPack device type 2", x.dl(), {0, 3, 6}, gpu);
   DLTensor odd = x.dl();
   odd.byte_offset += 1;
   expect("x starts at an address that is 1 modulo 2: must be aligned", odd, {0, 3, 6}, out.dl());
