@@ -57,10 +57,10 @@ struct Plan {
 // exceed 2^63 - 1 bytes.
 Plan plan(const PlanParams& params);
 
-// Shares the work of one step out to a GPU's multiprocessors and writes that into the workspace, for
-// any number of attention() calls with AttentionParams::is_scheduled: a model's layers, which have
-// the same lengths and pages. Arguments as those calls', `cache` any layer's; of `params` the mask
-// counts. A call that is not scheduled does it itself. On the CPU it does nothing.
+// Shares the work of one step out to a GPU's multiprocessors and writes that into the workspace,
+// for any number of attention() calls with AttentionParams::is_scheduled: a model's layers, which
+// have the same lengths and pages. Arguments as those calls', `cache` any layer's; of `params` the
+// mask counts. A call that is not scheduled does it itself. On the CPU it does nothing.
 void schedule(const KvCacheView& cache, const DLTensor& block_table, const DLTensor& seq_lens,
               const DLTensor* cu_seqlens_q, const AttentionParams& params, const Plan& plan,
               const DLTensor& workspace, cudaStream_t stream = nullptr);
@@ -68,9 +68,9 @@ void schedule(const KvCacheView& cache, const DLTensor& block_table, const DLTen
 // out = softmax(softmax_scale * q k^T + masks) v, k and v read from the cache.
 //
 // The tensors' device picks the back end: all on the CPU, or all on one GPU of compute capability
-// 8.0 or later. There the call is asynchronous on `stream`, allocates nothing and may be captured in
-// a CUDA graph, whose replays follow what then lies in the tensors. Calls that may run at the same
-// time need workspaces of their own.
+// 8.0 or later. There the call is asynchronous on `stream`, allocates nothing and may be captured
+// in a CUDA graph, whose replays follow what then lies in the tensors. Calls that may run at the
+// same time need workspaces of their own.
 //
 //   out           like q, same type
 //   lse           [total_q, Hq] FP32, any strides, or null: natural logarithm of the denominator,
@@ -81,7 +81,8 @@ void schedule(const KvCacheView& cache, const DLTensor& block_table, const DLTen
 //   seq_lens      [b] int32: tokens of each sequence in the cache, the new ones included
 //   cu_seqlens_q  [b + 1] int32: rows of q of each sequence; null: one row each (decode). Rows past
 //                 cu_seqlens_q[b] are padding: not read in q and left alone in out and lse
-//   workspace     uint8 [>= plan.workspace_bytes] on the same device, aligned to 4 bytes (GPU: 256);
+//   workspace     uint8 [>= plan.workspace_bytes] on the same device, aligned to 4 bytes (GPU:
+//   256);
 //                 null, or ignored, if that is 0. Its bytes before the call do not matter
 //   cache         on a GPU: rows of k_codes and v aligned to 16 bytes, of k_scales, k_residual and
 //                 delta_s to 4

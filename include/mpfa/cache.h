@@ -58,15 +58,16 @@ struct AppendParams {
 //   slot_mapping  [tokens] int64: page * page_size + offset. -1 skips the token. A slot used twice
 //                 in one call is an error.
 //
-// The tensors' device picks the back end: all on the CPU, or all on one GPU of compute capability 8.0
-// or later. There the call is asynchronous on `stream`, allocates nothing and may be captured in a
-// CUDA graph; the bytes are the same.
+// The tensors' device picks the back end: all on the CPU, or all on one GPU of compute
+// capability 8.0 or later. There the call is asynchronous on `stream`, allocates nothing and may be
+// captured in a CUDA graph; the bytes are the same.
 //
 // Errors (InvalidArgument, nothing written): a slot below -1 or beyond the last page, shapes, types
 // or strides that do not fit, a statistics row out of range, cu_seqlens missing, pages that share
 // memory with one another or with anything that the call reads (tensors may interleave in one
 // buffer). On a GPU values are not looked at: see AppendParams::error_count; of a slot that is used
-// twice either token's bytes remain. Results do not depend on the thread count or on how tokens are spread over calls.
+// twice either token's bytes remain. Results do not depend on the thread count or on how tokens are
+// spread over calls.
 void append_kv(const KvCacheView& cache, const DLTensor& k, const DLTensor& v,
                const DLTensor& slot_mapping, const AppendParams& params = {},
                cudaStream_t stream = nullptr);

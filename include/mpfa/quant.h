@@ -15,9 +15,9 @@ namespace mpfa {
 //               tokens. Tokens outside it are not read.
 //   out         [b, heads, d]  FP32. A sequence without tokens gets 0.
 //
-// Sums are FP64, in an order that does not depend on the thread count. With tensors on a GPU the call
-// is asynchronous on `stream` and agrees to rounding; lengths that the host cannot see are then
-// clamped to the tokens there are.
+// Sums are FP64, in an order that does not depend on the thread count. With tensors on a GPU the
+// call is asynchronous on `stream` and agrees to rounding; lengths that the host cannot see are
+// then clamped to the tokens there are.
 //
 // Errors, here and below: InvalidArgument, before anything is written, for shapes, types, strides
 // or values that do not fit, for data not aligned to its elements, and for outputs that share

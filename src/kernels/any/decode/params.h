@@ -142,7 +142,7 @@ struct DecodeParams {
   int32_t group_size = 0;
   uint32_t group_inverse = 0;  // 2^32 / group_size, rounded up; 0 for 1
   int32_t residual_rank = 0;
-  int32_t is_bf16 = 1;      // q and out; else FP16
+  int32_t is_bf16 = 1;  // q and out; else FP16
 };
 
 }  // namespace mpfa::kernels

@@ -19,13 +19,13 @@ KERNEL with_dynamic_shared(int* out);                   // sums what it wrote to
 KERNEL add_params(int* out, char c, double d, int3 v);  // out[0] = c + d + v.x + v.y + v.z
 KERNEL use_variables(int* out);                         // out[0] = constant + global[3] + managed
 KERNEL cluster_size(int* out);                          // out[0] = blocks of the cluster
-// Each block adds to its out[] the sum over all blocks' in[block] + round, of each round. The blocks
-// wait for each other with grid_group::sync().
+// Each block adds to its out[] the sum over all blocks' in[block] + round, of each round. The
+// blocks wait for each other with grid_group::sync().
 KERNEL sum_after_grid_sync(const int* in, int* scratch, int* out, int rounds);
 KERNEL set_conditional_to(cudaGraphConditionalHandle handle, const int* value);
 // *counter -= step; the conditional is whether something is left.
 KERNEL count_down(int* counter, int step, cudaGraphConditionalHandle handle);
-KERNEL store_at(int* address);                          // *address = 3, whatever that is
+KERNEL store_at(int* address);  // *address = 3, whatever that is
 KERNEL trap();
 
 // Through <<<>>>.
