@@ -87,7 +87,7 @@ cudaError_t cudaStreamBeginCaptureToGraph(cudaStream_t stream, cudaGraph_t graph
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   return api_call("cudaStreamEndCapture", [&] {
     if (graph != nullptr) *graph = nullptr;
-    const cudaGraph_t captured = publish(end_capture(find_stream(stream)));
+    cudaGraph_t captured = publish(end_capture(find_stream(stream)));
     if (graph != nullptr) *graph = captured;  // of a capture into a graph, the program has it
   });
 }
