@@ -31,10 +31,10 @@ void run_kernel(const KernelWork& work) {
   launch.dynamic_shared_bytes = work.dynamic_shared_bytes;
   launch.cooperative = work.cooperative;
   launch.params = work.params;
-  Gpu& device = gpu();
+  Gpu& simulated = gpu();
   const Unlocked unlocked;
   const std::lock_guard lock(kernel_mutex());
-  device.run(launch);
+  simulated.run(launch);
 }
 
 struct Runner {

@@ -1,8 +1,6 @@
 // append_kv() on a GPU: checks what the host can see, fills in the kernel's parameters, launches.
 #include "cuda/append.h"
 
-#include <bit>
-
 #include "cache/append_check.h"
 #include "cuda/device.h"
 #include "cuda/device_args.h"
@@ -13,39 +11,12 @@ namespace mpfa::internal {
 namespace {
 
 void set_cache(const CacheTensors& cache, kernels::AppendParams& p) {
-  p.k_codes = bytes_of(cache.k_codes);
-  p.k_scales = bytes_of(cache.k_scales);
+  set_pages(cache, p);
   p.v_out = bytes_of(cache.v);
-  p.delta_s = bytes_of(cache.delta_s);
-  p.k_residual = bytes_of(cache.k_residual);
-  p.k_first = bytes_of(cache.k_first);
-  p.k_codes_strides = strides_of(cache.k_codes);
-  p.k_scales_strides = strides_of(cache.k_scales);
   p.v_out_strides = strides_of(cache.v);
-  p.delta_s_strides = strides_of(cache.delta_s);
-  p.k_residual_strides = strides_of(cache.k_residual);
-  p.k_first_strides = strides_of(cache.k_first);
-  p.num_pages = cache.num_pages;
-  p.page_shift = std::countr_zero(static_cast<uint64_t>(cache.page_size));
   p.num_kv_heads = static_cast<int32_t>(cache.num_kv_heads);
   p.group_size = cache.delta_s ? static_cast<int32_t>(cache.num_q_heads / cache.num_kv_heads) : 0;
-  p.residual_rank = cache.residual_rank;
   p.head_dim = cache.head_dim;
-}
-
-void set_stats(const StatsTensors& stats, kernels::AppendParams& p) {
-  p.k_mean = stats.k_mean.at();
-  p.q_mean = stats.q_mean.at();
-  p.residual_basis = stats.residual_basis.at();
-  p.residual_scale = stats.residual_scale.at();
-  p.k_scale = stats.k_scale.at();
-  p.v_scale = stats.v_scale.at();
-  set_strides(p.k_mean_strides, stats.k_mean);
-  set_strides(p.q_mean_strides, stats.q_mean);
-  set_strides(p.residual_basis_strides, stats.residual_basis);
-  set_strides(p.residual_scale_strides, stats.residual_scale);
-  set_strides(p.k_scale_strides, stats.k_scale);
-  set_strides(p.v_scale_strides, stats.v_scale);
 }
 
 void set_sequences(const CacheTensors& cache, const DLTensor* cu_seqlens,

@@ -2,7 +2,6 @@
 #include "cuda/attention.h"
 
 #include <algorithm>
-#include <bit>
 
 #include "core/plan.h"
 #include "core/stats_index.h"
@@ -51,23 +50,15 @@ void check_cache_for_gpu(const CacheTensors& cache) {
 }
 
 // Whether a page's tokens of a head lie one after the other, in pieces that the copy engine takes.
-template <class T>
-bool is_bulk(const Tensor<T, 4>& tensor) {
+// delta_s has no dimension but tokens there.
+template <class T, int Rank>
+bool is_bulk(const Tensor<T, Rank>& tensor) {
   if (!tensor) return true;
-  bool fits = reinterpret_cast<uintptr_t>(tensor.at()) % 16 == 0 &&
-              tensor.stride(2) == tensor.size(3) && tensor.size(3) * 16 % 16 == 0;
+  bool fits = reinterpret_cast<uintptr_t>(tensor.at()) % 16 == 0;
+  if constexpr (Rank == 4) fits = fits && tensor.stride(2) == tensor.size(3);
   for (int dim = 0; dim < 2; ++dim) {
     fits = fits && (tensor.size(dim) <= 1 ||
                     tensor.stride(dim) * static_cast<int64_t>(sizeof(T)) % 16 == 0);
-  }
-  return fits;
-}
-
-bool is_bulk(const Tensor<Bf16, 3>& delta_s) {
-  if (!delta_s) return true;
-  bool fits = reinterpret_cast<uintptr_t>(delta_s.at()) % 16 == 0;
-  for (int dim = 0; dim < 2; ++dim) {
-    fits = fits && (delta_s.size(dim) <= 1 || delta_s.stride(dim) * 2 % 16 == 0);
   }
   return fits;
 }
@@ -78,39 +69,6 @@ bool takes_bulk_copies(const CacheTensors& cache, const DeviceInfo& info) {
 }
 
 // ---- parameters ---------------------------------------------------------------------------------
-
-void set_cache(const CacheTensors& cache, DecodeParams& p) {
-  p.k_codes = bytes_of(cache.k_codes);
-  p.k_scales = bytes_of(cache.k_scales);
-  p.v = bytes_of(cache.v);
-  p.delta_s = bytes_of(cache.delta_s);
-  p.k_residual = bytes_of(cache.k_residual);
-  p.k_first = bytes_of(cache.k_first);
-  p.k_codes_strides = strides_of(cache.k_codes);
-  p.k_scales_strides = strides_of(cache.k_scales);
-  p.v_strides = strides_of(cache.v);
-  p.delta_s_strides = strides_of(cache.delta_s);
-  p.k_residual_strides = strides_of(cache.k_residual);
-  p.k_first_strides = strides_of(cache.k_first);
-  p.num_pages = static_cast<int32_t>(cache.num_pages);
-  p.page_shift = std::countr_zero(static_cast<uint64_t>(cache.page_size));
-  p.residual_rank = cache.residual_rank;
-}
-
-void set_stats(const StatsTensors& stats, DecodeParams& p) {
-  p.k_mean = stats.k_mean.at();
-  p.q_mean = stats.q_mean.at();
-  p.residual_basis = stats.residual_basis.at();
-  p.residual_scale = stats.residual_scale.at();
-  p.k_scale = stats.k_scale.at();
-  p.v_scale = stats.v_scale.at();
-  set_strides(p.k_mean_strides, stats.k_mean);
-  set_strides(p.q_mean_strides, stats.q_mean);
-  set_strides(p.residual_basis_strides, stats.residual_basis);
-  set_strides(p.residual_scale_strides, stats.residual_scale);
-  set_strides(p.k_scale_strides, stats.k_scale);
-  set_strides(p.v_scale_strides, stats.v_scale);
-}
 
 void set_rows(const AttentionInputs& in, const ActivationTensor& out, const Tensor<float, 2>& lse,
               DecodeParams& p) {
@@ -137,7 +95,9 @@ DecodeParams decode_params(const AttentionInputs& in, const ActivationTensor& ou
                            const Tensor<float, 2>& lse, const DecodePlan& plan,
                            std::byte* workspace, int32_t* error_count) {
   DecodeParams p;
-  set_cache(in.cache, p);
+  set_pages(in.cache, p);
+  p.v = bytes_of(in.cache.v);
+  p.v_strides = strides_of(in.cache.v);
   set_stats(in.cache.stats, p);
   set_rows(in, out, lse, p);
   p.block_table = in.block_table.at();
@@ -166,9 +126,9 @@ struct StepTensors {
   Tensor<int32_t, 1> cu_seqlens_q;
 };
 
-ScheduleParams schedule_params(const StepTensors& step, int64_t total_seqlen_q, bool causal,
-                               int64_t window_left, const Plan& plan, const DecodePlan& decode,
-                               std::byte* workspace, int32_t* error_count) {
+ScheduleParams schedule_params(const StepTensors& step, int64_t total_seqlen_q, int64_t window_left,
+                               const Plan& plan, const DecodePlan& decode, std::byte* workspace,
+                               int32_t* error_count) {
   ScheduleParams p;
   p.workspace = workspace;
   p.layout = decode.layout;
@@ -199,7 +159,6 @@ ScheduleParams schedule_params(const StepTensors& step, int64_t total_seqlen_q, 
                                                                      : plan.params.total_seqlen_q);
   p.max_seqlen_k = static_cast<int32_t>(plan.params.max_seqlen_k);
   p.window_left = static_cast<int32_t>(std::min<int64_t>(window_left, INT32_MAX));
-  p.causal = causal ? 1 : 0;
   p.rows_per_tile = 8 * decode.row_tiles;
   p.split_tiles = decode.split_tiles;
   return p;
@@ -256,7 +215,7 @@ void cuda_schedule(const KvCacheView& cache, const DLTensor& block_table, const 
   std::byte* const space =
       check_workspace(args.take(&workspace, "workspace"), plan, kWorkspaceAlignment);
   const ScheduleParams p =
-      schedule_params(step, plan.params.total_seqlen_q, params.causal, params.window_left, plan,
+      schedule_params(step, plan.params.total_seqlen_q, params.window_left, plan,
                       make_decode_plan(plan.params), space, args.error_counter(params.error_count));
   check_cuda(kernels::launch_schedule(p, stream), "launch of the schedule kernel");
 }
@@ -295,8 +254,8 @@ void cuda_attention(const AttentionCall& call, const AttentionParams& params, co
   const DecodePlan decode = make_decode_plan(plan.params);
   if (!params.is_scheduled) {
     const StepTensors step{in.cache, in.block_table, in.seq_lens, in.cu_seqlens_q};
-    check_cuda(kernels::launch_schedule(schedule_params(step, in.q.rows, in.causal, in.window_left,
-                                                        plan, decode, workspace, error_count),
+    check_cuda(kernels::launch_schedule(schedule_params(step, in.q.rows, in.window_left, plan,
+                                                        decode, workspace, error_count),
                                         stream),
                "launch of the schedule kernel");
   }

@@ -1,10 +1,11 @@
 // From checked tensors to the members of kernels' parameters.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
-#include "core/tensor.h"
+#include "core/cache_layout.h"
 #include "kernels/any/append/params.h"
 
 namespace mpfa::internal {
@@ -31,6 +32,40 @@ template <class T, int Rank, size_t kCount>
 void set_strides(int64_t (&strides)[kCount], const Tensor<T, Rank>& tensor) {
   static_assert(kCount <= static_cast<size_t>(Rank));
   for (size_t i = 0; i < kCount; ++i) strides[i] = tensor ? tensor.stride(static_cast<int>(i)) : 0;
+}
+
+// The cache's tensors but v, which one kernel reads and another writes.
+template <class Params>
+void set_pages(const CacheTensors& cache, Params& p) {
+  p.k_codes = bytes_of(cache.k_codes);
+  p.k_scales = bytes_of(cache.k_scales);
+  p.delta_s = bytes_of(cache.delta_s);
+  p.k_residual = bytes_of(cache.k_residual);
+  p.k_first = bytes_of(cache.k_first);
+  p.k_codes_strides = strides_of(cache.k_codes);
+  p.k_scales_strides = strides_of(cache.k_scales);
+  p.delta_s_strides = strides_of(cache.delta_s);
+  p.k_residual_strides = strides_of(cache.k_residual);
+  p.k_first_strides = strides_of(cache.k_first);
+  p.num_pages = static_cast<decltype(p.num_pages)>(cache.num_pages);
+  p.page_shift = std::countr_zero(static_cast<uint64_t>(cache.page_size));
+  p.residual_rank = cache.residual_rank;
+}
+
+template <class Params>
+void set_stats(const StatsTensors& stats, Params& p) {
+  p.k_mean = stats.k_mean.at();
+  p.q_mean = stats.q_mean.at();
+  p.residual_basis = stats.residual_basis.at();
+  p.residual_scale = stats.residual_scale.at();
+  p.k_scale = stats.k_scale.at();
+  p.v_scale = stats.v_scale.at();
+  set_strides(p.k_mean_strides, stats.k_mean);
+  set_strides(p.q_mean_strides, stats.q_mean);
+  set_strides(p.residual_basis_strides, stats.residual_basis);
+  set_strides(p.residual_scale_strides, stats.residual_scale);
+  set_strides(p.k_scale_strides, stats.k_scale);
+  set_strides(p.v_scale_strides, stats.v_scale);
 }
 
 inline kernels::InputType input_type(FloatType type) {

@@ -135,16 +135,7 @@ class AppendRun {
       p.k_first_strides = {k_first_.stride(0), k_first_.stride(1), 0};
     }
     p.error_count = error_count_.device<int32_t>();
-    if (cu_seqlens_) {
-      p.sequences.cu_seqlens = cu_seqlens_.device<int32_t>();
-      p.sequences.cu_seqlens_stride = cu_seqlens_.elements(0);
-      p.sequences.batch_size = static_cast<int32_t>(c_.cu_seqlens.size()) - 1;
-    }
-    if (stats_index_) {
-      p.sequences.stats_index = stats_index_.device<int32_t>();
-      p.sequences.stats_index_stride = stats_index_.elements(0);
-    }
-    p.sequences.num_stats = c_.num_stats;
+    p.sequences = sequence_table(cu_seqlens_, stats_index_, c_.num_stats);
     p.num_tokens = c_.num_tokens;
     p.num_pages = c_.num_pages;
     p.page_shift = std::countr_zero(static_cast<unsigned>(c_.page_size));

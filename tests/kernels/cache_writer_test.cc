@@ -112,15 +112,6 @@ TEST(CudaCacheWriterErrors, SlotsOutOfRangeAreCounted) {
   EXPECT_EQ(count.at<int32_t>(0), 7);
 }
 
-void expect_error(const std::string& part, const std::function<void()>& call) {
-  try {
-    call();
-    ADD_FAILURE() << "no error with " << part;
-  } catch (const InvalidArgument& error) {
-    EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
-  }
-}
-
 TEST(CudaCacheWriterErrors, NameWhatIsWrong) {
   WriterCase c(kBF16);
   DeviceCopies copies;

@@ -15,7 +15,7 @@ void expect_right(const AttentionShape& shape, uint32_t seed = 1) {
   SCOPED_TRACE(describe(shape) + " seed " + std::to_string(seed));
   AttentionCase host(shape, seed);
   DeviceCase device(host);
-  device.run();
+  device.attend();
   // Q less its mean, and the residual's coefficients, are rounded to FP16: 2^-12 at most, and the
   // errors of a sum's terms cancel in part.
   host.expect_matches_reference(shape.delta_s || shape.residual_rank > 0 ? 5e-5 : 0.0);
@@ -233,7 +233,7 @@ TEST(Decode, BitsDoNotDependOnTheBatchWhereTheyMustNot) {
   limits.batch_invariant = true;
   AttentionCase host(shape, 3);
   DeviceCase device(host, limits);
-  device.run();
+  device.attend();
   host.expect_matches_reference(5e-5);
   const size_t row = host.num_q_heads() * shape.head_dim * 2;
   std::vector<std::byte> together = bytes_of(host.out());
@@ -249,11 +249,11 @@ TEST(Decode, RunsAgainAlike) {
   shape.residual_rank = 8;
   AttentionCase host(shape, 5);
   DeviceCase device(host);
-  device.run();
+  device.attend();
   host.expect_matches_reference(5e-5);
   const std::vector<std::byte> first = bytes_of(host.out());
   for (int i = 0; i < 2; ++i) {
-    device.run(i == 1);
+    device.attend(i == 1);
     EXPECT_EQ(bytes_of(host.out()), first);
   }
 }

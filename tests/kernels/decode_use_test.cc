@@ -136,7 +136,7 @@ TEST(DecodeUse, CallsWithOtherScales) {
     shape.params.softmax_scale = scale;
     AttentionCase host(shape, 11);
     DeviceCase device(host);
-    device.run();
+    device.attend();
     host.expect_matches_reference(kRounding);
   }
 }
@@ -146,7 +146,7 @@ TEST(DecodeUse, SequencesMayShareTheirFirstPage) {
   host.block_table().at<int32_t>(3, 0) = host.block_table().at<int32_t>(0, 0);
   host.block_table().at<int32_t>(1, 0) = host.block_table().at<int32_t>(0, 0);
   DeviceCase device(host);
-  device.run();
+  device.attend();
   host.expect_matches_reference(kRounding);
 }
 
@@ -162,7 +162,7 @@ TEST(DecodeUse, WhatTheHostCannotSeeIsCountedAndReadsNothingElse) {
   host.block_table().at<int32_t>(3, 2) = -1;
   device.copies().upload(device.seq_lens);
   device.copies().upload(device.block_table);
-  device.run();
+  device.attend();
   EXPECT_GE(device.errors(), 4);
   EXPECT_EQ(host.lse().get({1, 0}), -std::numeric_limits<double>::infinity());
   // The next step is right again.
@@ -170,7 +170,7 @@ TEST(DecodeUse, WhatTheHostCannotSeeIsCountedAndReadsNothingElse) {
   lengths.at<int32_t>(1) = shape.seqlens_k[1];
   AttentionCase same(shape, 13);
   DeviceCase again(same);
-  again.run();
+  again.attend();
   same.expect_matches_reference(kRounding);
 }
 
@@ -185,30 +185,20 @@ TEST(DecodeUse, RowsThatNobodyAndSeveralClaim) {
   check(cudaMemcpy(
       static_cast<std::byte*>(device.cu_seqlens_q->data) + device.cu_seqlens_q->byte_offset,
       wrong.data(), wrong.size() * sizeof(int32_t), cudaMemcpyHostToDevice));
-  device.run();
+  device.attend();
   EXPECT_GE(device.errors(), 1);
 }
 
 // ---- errors of arguments ------------------------------------------------------------------------
 
-void expect_error(const std::vector<std::string>& parts, const std::function<void()>& call) {
-  try {
-    call();
-    ADD_FAILURE() << "no error with " << parts.front();
-  } catch (const InvalidArgument& error) {
-    for (const std::string& part : parts) {
-      EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
-    }
-  }
-}
-
 TEST(DecodeUse, AllTensorsMustBeOnOneGpu) {
   AttentionCase host(serving_shape(), 15);
   DeviceCase device(host);
   device.seq_lens = &host.seq_lens();
-  expect_error({"seq_lens lies on DLPack device type 1, number 0",
-                "must be type 2 (CUDA), number 0, as that of q"},
-               [&] { device.enqueue(false, nullptr); });
+  expect_error(
+      "seq_lens lies on DLPack device type 1, number 0: must be type 2 (CUDA), number 0, as "
+      "that of q",
+      [&] { device.enqueue(false, nullptr); });
 }
 
 TEST(DecodeUse, Fp32QueriesAreForTheCpu) {
@@ -216,7 +206,7 @@ TEST(DecodeUse, Fp32QueriesAreForTheCpu) {
   shape.q_type = kF32;
   AttentionCase host(shape, 16);
   DeviceCase device(host);
-  expect_error({"q has type float32", "bfloat16 or float16"},
+  expect_error("q has type float32: must be bfloat16 or float16 on a GPU",
                [&] { device.enqueue(false, nullptr); });
 }
 
@@ -225,7 +215,7 @@ TEST(DecodeUse, StridesThatNoCopyTakesAreRefused) {
   shape.strided = true;  // with gaps of 3 bytes
   AttentionCase host(shape, 17);
   DeviceCase device(host);
-  expect_error({"k_codes has stride", "must be a multiple of 16 elements on a GPU"},
+  expect_error("k_codes has stride 2153 in dimension 0: must be a multiple of 16 elements on a GPU",
                [&] { device.enqueue(false, nullptr); });
 }
 
@@ -234,11 +224,11 @@ TEST(DecodeUse, ThePlanMustBeForTheGpu) {
   DeviceCase device(host);
   AttentionParams params = device.params;
   const Plan cpu_plan = host.make_plan();
-  expect_error({"plan.params.device is type 1", "must be type 2 (CUDA), number 0"}, [&] {
+  expect_error("plan.params.device is type 1, number 0: must be type 2 (CUDA), number 0", [&] {
     attention(*device.out, device.lse, *device.q, device.cache, *device.block_table,
               *device.seq_lens, device.cu_seqlens_q, params, cpu_plan, nullptr);
   });
-  expect_error({"workspace is null: the plan needs"}, [&] {
+  expect_error("workspace is null: the plan needs", [&] {
     attention(*device.out, device.lse, *device.q, device.cache, *device.block_table,
               *device.seq_lens, device.cu_seqlens_q, params, device.plan(), nullptr);
   });

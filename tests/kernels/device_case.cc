@@ -137,7 +137,7 @@ void DeviceCase::fetch() {
   copies_.download(lse);
 }
 
-void DeviceCase::run(bool is_scheduled, cudaStream_t stream) {
+void DeviceCase::attend(bool is_scheduled, cudaStream_t stream) {
   host_.poison_results();
   copies_.upload(out);
   copies_.upload(lse);

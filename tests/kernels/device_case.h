@@ -59,7 +59,7 @@ class DeviceCase {
   explicit DeviceCase(AttentionCase& host, PlanParams limits = {});
 
   // Runs attention() and brings out and lse back into the host's case.
-  void run(bool is_scheduled = false, cudaStream_t stream = nullptr);
+  void attend(bool is_scheduled = false, cudaStream_t stream = nullptr);
   // Only enqueues the work.
   void enqueue(bool is_scheduled, cudaStream_t stream);
   void enqueue_schedule(cudaStream_t stream);

@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "kernels/any/append/params.h"
+
 namespace mpfa::kernels::testing {
 
 inline void check_cuda(cudaError_t error, const char* what) {
@@ -68,6 +70,7 @@ class DeviceTensor {
   // Bytes from one index of a dimension to the next.
   int64_t stride(size_t dimension) const { return strides_[dimension]; }
   int64_t elements(size_t dimension) const { return elements_[dimension]; }
+  int64_t size(size_t dimension) const { return shape_[dimension]; }
 
   // The host's copy.
   DLTensor dl(DLDataType type) {
@@ -136,5 +139,22 @@ class DeviceTensor {
   std::vector<std::byte> bytes_;
   std::byte* device_ = nullptr;
 };
+
+// Of cu_seqlens [b + 1] and stats_index [b], each of which may be absent.
+inline SequenceTable sequence_table(DeviceTensor& cu_seqlens, DeviceTensor& stats_index,
+                                    int32_t num_stats) {
+  SequenceTable table;
+  if (cu_seqlens) {
+    table.cu_seqlens = cu_seqlens.device<int32_t>();
+    table.cu_seqlens_stride = cu_seqlens.elements(0);
+    table.batch_size = static_cast<int32_t>(cu_seqlens.size(0) - 1);
+  }
+  if (stats_index) {
+    table.stats_index = stats_index.device<int32_t>();
+    table.stats_index_stride = stats_index.elements(0);
+  }
+  table.num_stats = num_stats;
+  return table;
+}
 
 }  // namespace mpfa::kernels::testing

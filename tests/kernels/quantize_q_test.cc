@@ -124,16 +124,7 @@ class QuantizeRun {
       set_elements(residual_, p.residual_strides);
       set_elements(first_key_, p.first_key_strides);
     }
-    if (cu_seqlens_) {
-      p.sequences.cu_seqlens = cu_seqlens_.device<int32_t>();
-      p.sequences.cu_seqlens_stride = cu_seqlens_.elements(0);
-      p.sequences.batch_size = static_cast<int32_t>(batch_size_);
-    }
-    if (stats_index_) {
-      p.sequences.stats_index = stats_index_.device<int32_t>();
-      p.sequences.stats_index_stride = stats_index_.elements(0);
-    }
-    p.sequences.num_stats = c_.num_stats;
+    p.sequences = sequence_table(cu_seqlens_, stats_index_, c_.num_stats);
     p.error_count = error_count_.device<int32_t>();
     p.num_tokens = c_.num_tokens;
     p.num_q_heads = c_.num_q_heads;

@@ -13,17 +13,6 @@ __device__ __forceinline__ void barrier_init(uint32_t barrier, uint32_t arrivals
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
 }
 
-__device__ __forceinline__ void barrier_arrive(uint32_t barrier) {
-  asm volatile(
-      "{\n.reg .b64 state;\n mbarrier.arrive.shared::cta.b64 state, [%0];\n}" ::"r"(barrier)
-      : "memory");
-}
-
-// Waits until `threads` of the CTA have come to barrier `id`.
-__device__ __forceinline__ void sync_named(int id, int threads) {
-  asm volatile("barrier.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
-}
-
 // Waits until the phase of this parity is over.
 __device__ __forceinline__ void barrier_wait(uint32_t barrier, uint32_t parity) {
 #if __CUDA_ARCH__ >= 900

@@ -78,15 +78,7 @@ cudaError_t launch_append(const AppendParams& params, cudaStream_t stream) {
   p.input_vectors = has_input_vectors(p);
   p.stats_vectors = has_stats_vectors(p);
   p.output_vectors = has_output_vectors(p);
-  switch (p.type) {
-    case InputType::kBf16:
-      return launch_for<InputType::kBf16>(p, stream);
-    case InputType::kFp16:
-      return launch_for<InputType::kFp16>(p, stream);
-    case InputType::kFp32:
-      return launch_for<InputType::kFp32>(p, stream);
-  }
-  return cudaErrorInvalidValue;
+  return launch_for_type(p.type, [&]<InputType kType>() { return launch_for<kType>(p, stream); });
 }
 
 }  // namespace mpfa::kernels

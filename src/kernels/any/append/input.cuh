@@ -6,6 +6,18 @@
 
 namespace mpfa::kernels {
 
+// Element i of packed words.
+template <InputType kType>
+__device__ __forceinline__ float input_element(const uint32_t* words, int i) {
+  if constexpr (kType == InputType::kFp32) {
+    return __uint_as_float(words[i]);
+  } else if constexpr (kType == InputType::kBf16) {
+    return __uint_as_float(i % 2 == 0 ? words[i / 2] << 16 : words[i / 2] & 0xFFFF0000u);
+  } else {
+    return i % 2 == 0 ? ptx::low_f16(words[i / 2]) : ptx::high_f16(words[i / 2]);
+  }
+}
+
 template <InputType kType>
 inline constexpr int kInputBytes = kType == InputType::kFp32 ? 4 : 2;
 
@@ -40,13 +52,7 @@ struct InputBlock {
   }
 
   __device__ __forceinline__ float operator[](int i) const {
-    if constexpr (kType == InputType::kFp32) {
-      return __uint_as_float(words[i]);
-    } else if constexpr (kType == InputType::kBf16) {
-      return __uint_as_float(i % 2 == 0 ? words[i / 2] << 16 : words[i / 2] & 0xFFFF0000u);
-    } else {
-      return i % 2 == 0 ? ptx::low_f16(words[i / 2]) : ptx::high_f16(words[i / 2]);
-    }
+    return input_element<kType>(words, i);
   }
 };
 

@@ -4,12 +4,11 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/any/input_type.h"
 #include "kernels/any/paged_strides.h"
 #include "mpfa/formats.h"
 
 namespace mpfa::kernels {
-
-enum class InputType : uint8_t { kBf16, kFp16, kFp32 };
 
 // What picks a row of statistics. All of it null or 0: every token has row 0.
 struct SequenceTable {

@@ -1,13 +1,13 @@
 // States of warps and of CTAs become one (docs/spec.md, section 3): each is an output divided by
-// its sum of probabilities, in FP16, with the logarithm to base 2 of that sum.
+// its sum of probabilities, in FP16, and that sum with the offset of its exponents (softmax.cuh).
 #pragma once
 
 #include "kernels/any/decode/values.cuh"
 
 namespace mpfa::kernels {
 
-// A state in memory: rows of FP16 outputs, then a weight for each row: log2 of the sum of
-// 2^exponent. -inf: no key.
+// A state in memory: rows of FP16 outputs, then a weight for each row: offset and sum. kNoKey as
+// the offset: no key.
 template <class Config>
 struct StateView {
   std::byte* base;

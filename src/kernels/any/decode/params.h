@@ -56,7 +56,6 @@ struct DecodeWorkspace {
   int64_t total_bytes = 0;
   int32_t num_ctas = 0;
   int32_t max_pairs = 0;
-  int32_t max_segments = 0;
   int32_t num_slots = 0;
 };
 
@@ -86,7 +85,6 @@ struct ScheduleParams {
   int32_t max_seqlen_q = 0;
   int32_t max_seqlen_k = 0;
   int32_t window_left = -1;
-  int32_t causal = 1;
   int32_t rows_per_tile = 8;
   int32_t split_tiles = 0;  // > 0: parts of so many tiles each, whatever the batch
 };

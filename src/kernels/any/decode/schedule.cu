@@ -439,11 +439,11 @@ DecodeWorkspace layout_workspace(int num_ctas, int64_t max_pairs, int64_t max_pa
   layout.num_ctas = num_ctas;
   layout.max_pairs = static_cast<int32_t>(max_pairs);
   const int64_t ranges = max_pairs + num_ctas;
-  layout.max_segments = static_cast<int32_t>(max_parts > ranges ? max_parts : ranges);
+  const int64_t max_segments = max_parts > ranges ? max_parts : ranges;
   layout.num_slots = static_cast<int32_t>(max_parts > 2 * num_ctas ? max_parts : 2 * num_ctas);
   layout.segments = align(int64_t{num_ctas} * static_cast<int64_t>(sizeof(DecodeRecord)));
   layout.counters =
-      align(layout.segments + layout.max_segments * static_cast<int64_t>(sizeof(DecodeSegment)));
+      align(layout.segments + max_segments * static_cast<int64_t>(sizeof(DecodeSegment)));
   layout.partials = align(layout.counters + int64_t{layout.num_slots} * 4);
   layout.total_bytes = align(layout.partials + int64_t{layout.num_slots} * rows_per_tile *
                                                    partial_row_bytes(head_dim));

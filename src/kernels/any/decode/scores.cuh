@@ -18,6 +18,24 @@ __device__ __forceinline__ int key_of_row(int row) {
 template <class Config>
 using Scores = float[2][Config::kRowTiles][4];
 
+// Calls function(score, half, tile of rows, element) for all of them.
+template <class Config, class Function>
+__device__ __forceinline__ void for_each_score(Scores<Config>& scores, Function function) {
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+#pragma unroll
+    for (int n = 0; n < Config::kRowTiles; ++n) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) function(scores[half][n][e], half, n, e);
+    }
+  }
+}
+
+// The row of the segment's that an element belongs to.
+__device__ __forceinline__ int row_of_element(int n, int element, int lane) {
+  return 8 * n + lane % 4 * 2 + element % 2;
+}
+
 // The key of the tile that an element belongs to.
 template <class Config>
 __device__ __forceinline__ int key_of_element(int half, int element, int lane) {
@@ -207,20 +225,13 @@ template <class Config>
 __device__ __forceinline__ void add_delta(Scores<Config>& scores, uint32_t keys,
                                           const SharedMemoryPlan& plan, const RowScalars* rows,
                                           int heads, int lane) {
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-#pragma unroll
-    for (int n = 0; n < Config::kRowTiles; ++n) {
-#pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        const int row = 8 * n + lane % 4 * 2 + e % 2;
-        const int key = key_of_element<Config>(half, e, lane);
-        const uint32_t bits = shared_half(keys + plan.delta + (row % heads * kTileTokens + key) * 2)
-                              << 16;
-        scores[half][n][e] = fmaf(__uint_as_float(bits), rows[row].delta_scale, scores[half][n][e]);
-      }
-    }
-  }
+  for_each_score<Config>(scores, [&](float& score, int half, int n, int e) {
+    const int row = row_of_element(n, e, lane);
+    const int key = key_of_element<Config>(half, e, lane);
+    const uint32_t bits = shared_half(keys + plan.delta + (row % heads * kTileTokens + key) * 2)
+                          << 16;
+    score = fmaf(__uint_as_float(bits), rows[row].delta_scale, score);
+  });
 }
 
 // Within 2e-7 of tanh: softcap times that in a logit.
@@ -231,17 +242,10 @@ __device__ __forceinline__ float tanh_approx(float x) {
 template <class Config>
 __device__ __forceinline__ void cap_scores(Scores<Config>& scores, const RowScalars* rows,
                                            int lane) {
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-#pragma unroll
-    for (int n = 0; n < Config::kRowTiles; ++n) {
-#pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        const RowScalars& row = rows[8 * n + lane % 4 * 2 + e % 2];
-        scores[half][n][e] = tanh_approx((scores[half][n][e] + row.cap_bias) * row.cap_factor);
-      }
-    }
-  }
+  for_each_score<Config>(scores, [&](float& score, int /*half*/, int n, int e) {
+    const RowScalars& row = rows[row_of_element(n, e, lane)];
+    score = tanh_approx((score + row.cap_bias) * row.cap_factor);
+  });
 }
 
 template <class Config>
@@ -250,8 +254,8 @@ __device__ __forceinline__ void add_first_key(Scores<Config>& scores, const RowS
   if (lane >= 4) return;  // the others have no element of key 0
 #pragma unroll
   for (int n = 0; n < Config::kRowTiles; ++n) {
-    scores[0][n][0] += rows[8 * n + lane % 4 * 2].first_key;
-    scores[0][n][1] += rows[8 * n + lane % 4 * 2 + 1].first_key;
+    scores[0][n][0] += rows[row_of_element(n, 0, lane)].first_key;
+    scores[0][n][1] += rows[row_of_element(n, 1, lane)].first_key;
   }
 }
 
@@ -259,18 +263,11 @@ __device__ __forceinline__ void add_first_key(Scores<Config>& scores, const RowS
 template <class Config>
 __device__ __forceinline__ void mask_scores(Scores<Config>& scores, const RowScalars* rows,
                                             int first, int lane) {
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-#pragma unroll
-    for (int n = 0; n < Config::kRowTiles; ++n) {
-#pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        const RowScalars& row = rows[8 * n + lane % 4 * 2 + e % 2];
-        const int key = first + key_of_element<Config>(half, e, lane);
-        if (key < row.begin || key >= row.end) scores[half][n][e] = __uint_as_float(0xFF800000u);
-      }
-    }
-  }
+  for_each_score<Config>(scores, [&](float& score, int half, int n, int e) {
+    const RowScalars& row = rows[row_of_element(n, e, lane)];
+    const int key = first + key_of_element<Config>(half, e, lane);
+    if (key < row.begin || key >= row.end) score = __uint_as_float(0xFF800000u);
+  });
 }
 
 }  // namespace mpfa::kernels

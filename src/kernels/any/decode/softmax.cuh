@@ -27,7 +27,7 @@ struct SoftmaxState {
     for (int n = 0; n < Config::kRowTiles; ++n) {
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
-        lambda[n][i] = rows[8 * n + lane % 4 * 2 + i].lambda;
+        lambda[n][i] = rows[row_of_element(n, i, lane)].lambda;
         offset[n][i] = kNoKey;
         sum[n][i] = 0.0f;
       }
@@ -49,25 +49,22 @@ struct SoftmaxState {
     }
     if (__any_sync(~0u, is_beyond)) move_references(scores, output);
     if (has_large) {
-      transform(scores, [&](float s, int n, int i) { return rounded_exponent(s, n, i); });
+      for_each_score<Config>(scores, [&](float& score, int /*half*/, int n, int e) {
+        score = rounded_exponent(score, n, e % 2);
+      });
     } else {
-      transform(scores, [&](float s, int n, int i) { return exponent(s, n, i); });
+      for_each_score<Config>(scores, [&](float& score, int /*half*/, int n, int e) {
+        score = exponent(score, n, e % 2);
+      });
     }
   }
 
   // Exponents become probabilities.
   __device__ __forceinline__ void exponentiate(Scores<Config>& scores) {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-#pragma unroll
-      for (int n = 0; n < Config::kRowTiles; ++n) {
-#pragma unroll
-        for (int e = 0; e < 4; ++e) {
-          scores[half][n][e] = ptx::exp2_approx(scores[half][n][e]);
-          sum[n][e % 2] += scores[half][n][e];
-        }
-      }
-    }
+    for_each_score<Config>(scores, [&](float& score, int /*half*/, int n, int e) {
+      score = ptx::exp2_approx(score);
+      sum[n][e % 2] += score;
+    });
   }
 
   // Sums over the lanes that share a row.
@@ -94,20 +91,6 @@ struct SoftmaxState {
   // what rounding made of the reference.
   __device__ __forceinline__ float rounded_exponent(float score, int n, int i) const {
     return __fadd_rn(__fmul_rn(score, lambda[n][i]), offset[n][i]);
-  }
-
-  template <class Function>
-  __device__ __forceinline__ static void transform(Scores<Config>& scores, Function function) {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-#pragma unroll
-      for (int n = 0; n < Config::kRowTiles; ++n) {
-#pragma unroll
-        for (int e = 0; e < 4; ++e) {
-          scores[half][n][e] = function(scores[half][n][e], n, e % 2);
-        }
-      }
-    }
   }
 
   __device__ __forceinline__ static float largest(const Scores<Config>& scores, int n, int i) {

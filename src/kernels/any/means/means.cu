@@ -1,3 +1,4 @@
+#include "kernels/any/append/input.cuh"
 #include "kernels/any/means/means.h"
 #include "kernels/ptx/convert.cuh"
 
@@ -29,13 +30,7 @@ struct Piece {
   }
 
   __device__ __forceinline__ float operator[](int i) const {
-    if constexpr (kType == InputType::kFp32) {
-      return __uint_as_float(words[i]);
-    } else if constexpr (kType == InputType::kBf16) {
-      return __uint_as_float(i % 2 == 0 ? words[i / 2] << 16 : words[i / 2] & 0xFFFF0000u);
-    } else {
-      return i % 2 == 0 ? ptx::low_f16(words[i / 2]) : ptx::high_f16(words[i / 2]);
-    }
+    return input_element<kType>(words, i);
   }
 };
 
@@ -138,15 +133,7 @@ cudaError_t launch_means(const MeansParams& p, cudaStream_t stream) {
     return cudaErrorInvalidValue;
   }
   if (p.batch_size == 0 || p.num_heads == 0 || p.head_dim == 0) return cudaSuccess;
-  switch (p.type) {
-    case InputType::kBf16:
-      return launch_for<InputType::kBf16>(p, stream);
-    case InputType::kFp16:
-      return launch_for<InputType::kFp16>(p, stream);
-    case InputType::kFp32:
-      return launch_for<InputType::kFp32>(p, stream);
-  }
-  return cudaErrorInvalidValue;
+  return launch_for_type(p.type, [&]<InputType kType>() { return launch_for<kType>(p, stream); });
 }
 
 }  // namespace mpfa::kernels

@@ -49,15 +49,7 @@ cudaError_t launch_quantize_q(const QuantizeQParams& params, cudaStream_t stream
   p.stats_vectors = is_aligned(p.q_mean, mean_bytes, 16);
   p.output_vectors = is_aligned(p.codes, p.codes_strides, 8) &&
                      (p.codes2 == nullptr || is_aligned(p.codes2, p.codes2_strides, 8));
-  switch (p.type) {
-    case InputType::kBf16:
-      return launch_for<InputType::kBf16>(p, stream);
-    case InputType::kFp16:
-      return launch_for<InputType::kFp16>(p, stream);
-    case InputType::kFp32:
-      return launch_for<InputType::kFp32>(p, stream);
-  }
-  return cudaErrorInvalidValue;
+  return launch_for_type(p.type, [&]<InputType kType>() { return launch_for<kType>(p, stream); });
 }
 
 }  // namespace mpfa::kernels
