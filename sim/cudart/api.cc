@@ -1,9 +1,12 @@
 #include "sim/cudart/api.h"
 
+#include <unistd.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <new>
 #include <string_view>
+#include <utility>
 
 #include "sim/cudart/runtime.h"
 #include "sim/machine/fault.h"
@@ -20,6 +23,22 @@ std::mutex& api_mutex() {
 
 cudaError_t fault = cudaSuccess;
 thread_local cudaError_t last_error = cudaSuccess;
+thread_local bool is_within_host_function = false;
+
+// The errors of an H200 for callers who may not use the device. A fork's child inherits no device
+// from a parent who has used it.
+cudaError_t error_of_caller() {
+  static const pid_t user = getpid();
+  if (getpid() != user) return cudaErrorInitializationError;
+  return is_within_host_function ? cudaErrorNotPermitted : cudaSuccess;
+}
+
+cudaError_t refusal(Needs needs) {
+  if (needs == Needs::kNothing) return cudaSuccess;
+  const cudaError_t caller = error_of_caller();
+  if (caller != cudaSuccess) return caller;
+  return needs == Needs::kDevice ? fault : cudaSuccess;
+}
 
 cudaError_t error_of(FaultKind kind) {
   switch (kind) {
@@ -92,10 +111,8 @@ cudaError_t error_of_exception(const char* name) {
 
 cudaError_t api_call(const char* name, Needs needs, const std::function<void()>& body) {
   const std::lock_guard lock(api_mutex());
-  cudaError_t result = cudaSuccess;
-  if (needs == Needs::kDevice && fault != cudaSuccess) {
-    result = fault;
-  } else {
+  cudaError_t result = refusal(needs);
+  if (result == cudaSuccess) {
     try {
       if (needs == Needs::kDevice) model();  // fails where the simulator's settings are wrong
       body();
@@ -109,6 +126,15 @@ cudaError_t api_call(const char* name, Needs needs, const std::function<void()>&
 
 Unlocked::Unlocked() { api_mutex().unlock(); }
 Unlocked::~Unlocked() { api_mutex().lock(); }
+
+WithinHostFunction::WithinHostFunction()
+    : last_error_before_(std::exchange(last_error, cudaSuccess)) {
+  is_within_host_function = true;
+}
+WithinHostFunction::~WithinHostFunction() {
+  is_within_host_function = false;
+  last_error = last_error_before_;
+}
 
 cudaError_t device_fault() { return fault; }
 

@@ -41,7 +41,8 @@ inline void require_pointer(const void* pointer, const char* what) {
 // What an API function needs before its body runs.
 enum class Needs : uint8_t {
   kDevice,   // a device that has not faulted: after a fault the call fails with it
-  kNothing,  // answers even after a fault
+  kCaller,   // a caller who may use the device: no host function, and no child of a fork
+  kNothing,  // answers always
 };
 
 // The body of API function `name`, under the runtime's lock. Returns what cudaGetLastError will say
@@ -59,6 +60,20 @@ class Unlocked {
   ~Unlocked();
   Unlocked(const Unlocked&) = delete;
   Unlocked& operator=(const Unlocked&) = delete;
+};
+
+// While it lives, the thread runs a host function of a stream or graph, which must not call the
+// runtime (cudaLaunchHostFunc: "The host function must not make any CUDA API calls"). The last
+// error is then that of a thread of its own, as on an H200, where another thread runs it.
+class WithinHostFunction {
+ public:
+  WithinHostFunction();
+  ~WithinHostFunction();
+  WithinHostFunction(const WithinHostFunction&) = delete;
+  WithinHostFunction& operator=(const WithinHostFunction&) = delete;
+
+ private:
+  cudaError_t last_error_before_;
 };
 
 // The error that later calls get, until the process ends; cudaSuccess if the device is well.

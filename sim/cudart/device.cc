@@ -50,14 +50,14 @@ cudaError_t cudaGetDeviceCount(int* count) {
 }
 
 cudaError_t cudaGetDevice(int* device) {
-  return api_call("cudaGetDevice", Needs::kNothing, [&] {
+  return api_call("cudaGetDevice", Needs::kCaller, [&] {
     require_pointer(device, "device");
     *device = 0;
   });
 }
 
 cudaError_t cudaSetDevice(int device) {
-  return api_call("cudaSetDevice", Needs::kNothing, [&] { require_device(device); });
+  return api_call("cudaSetDevice", Needs::kCaller, [&] { require_device(device); });
 }
 
 cudaError_t cudaInitDevice(int device, unsigned flags, unsigned /*unused*/) {
@@ -186,9 +186,10 @@ cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer) {
   });
 }
 
-cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned /*flags*/) {
+cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags) {
   return api_call("cudaDeviceEnablePeerAccess", [&] {
     require_device(peer);
+    require(flags == 0, cudaErrorInvalidValue, "flags = ", flags, ": must be 0");
     fail(cudaErrorPeerAccessUnsupported, "a device is not its own peer");
   });
 }

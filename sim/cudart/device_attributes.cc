@@ -104,7 +104,7 @@ cudaDeviceProp device_properties() {
 extern "C" {
 
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
-  return api_call("cudaDeviceGetAttribute", Needs::kNothing, [&] {
+  return api_call("cudaDeviceGetAttribute", Needs::kCaller, [&] {
     require_pointer(value, "value");
     *value = device_attribute(attribute, device);
   });

@@ -1,4 +1,8 @@
 // The driver's functions that load device code, and find kernels and variables in it.
+#include <algorithm>
+#include <cstdint>
+#include <string_view>
+
 #include "sim/cudart/driver_call.h"
 #include "sim/cudart/library.h"
 #include "sim/cudart/module.h"
@@ -31,9 +35,47 @@ CUresult module_load(CUmodule* module, const char* file_name) {
   });
 }
 
-CUresult module_load_data_ex(CUmodule* module, const void* image, unsigned /*count*/,
-                             CUjit_option* /*options*/, void** /*values*/) {
-  return module_load_data(module, image);
+// The caller's buffer for the compiler's complaints, and where to say how much of it is filled.
+struct ErrorLog {
+  char* text = nullptr;
+  size_t capacity = 0;
+  void** bytes = nullptr;
+};
+
+ErrorLog find_error_log(unsigned count, const CUjit_option* options, void** values) {
+  ErrorLog log;
+  for (unsigned i = 0; i < count; ++i) {
+    if (options[i] == CU_JIT_ERROR_LOG_BUFFER) log.text = static_cast<char*>(values[i]);
+    if (options[i] != CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES) continue;
+    // The value itself, not a pointer to it (cuModuleLoadDataEx).
+    log.capacity = static_cast<unsigned>(reinterpret_cast<uintptr_t>(values[i]));
+    log.bytes = &values[i];
+  }
+  return log;
+}
+
+// A text that ends with a null byte, cut where the buffer ends; bytes says its length.
+void write_log(const ErrorLog& log, std::string_view text) {
+  const size_t bytes = log.text == nullptr || log.capacity == 0
+                           ? 0
+                           : text.copy(log.text, std::min(text.size(), log.capacity - 1));
+  if (log.text != nullptr && log.capacity != 0) log.text[bytes] = '\0';
+  if (log.bytes != nullptr) *log.bytes = reinterpret_cast<void*>(bytes);
+}
+
+CUresult module_load_data_ex(CUmodule* module, const void* image, unsigned count,
+                             CUjit_option* options, void** values) {
+  return driver_call("cuModuleLoadDataEx", [&] {
+    require_pointer(module, "module");
+    const ErrorLog log = find_error_log(count, options, values);
+    try {
+      *module = load_now(add_library(image));
+    } catch (const Error& error) {
+      write_log(log, error.what());
+      throw;
+    }
+    write_log(log, "");
+  });
 }
 
 CUresult module_unload(CUmodule module) {

@@ -73,6 +73,9 @@ std::string Module::ptx() const {
 void Module::load() {
   try {
     program_ = gpu().load(ptx());
+  } catch (const PtxVersionError& error) {
+    say(error.what());
+    fail(cudaErrorUnsupportedPtxVersion, error.what());
   } catch (const PtxError& error) {
     say(error.what());
     fail(cudaErrorInvalidPtx, error.what());

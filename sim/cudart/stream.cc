@@ -66,6 +66,7 @@ void run_callback(Stream& stream, cudaStream_t handle, cudaStreamCallback_t call
   }
   forbid_implicit_dependency(stream);
   const Unlocked unlocked;
+  const WithinHostFunction within;
   callback(handle, cudaSuccess, data);
 }
 

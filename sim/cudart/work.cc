@@ -44,6 +44,7 @@ struct Runner {
   void operator()(const Fill& fill) const { run_fill(fill); }
   void operator()(const HostWork& work) const {
     const Unlocked unlocked;
+    const WithinHostFunction within;
     work.function(work.argument);
   }
   void operator()(const EventRecordWork& work) const { work.event->record(); }

@@ -7,6 +7,7 @@
 
 #include "mpfa/check.h"
 #include "sim/insn/decoder.h"
+#include "sim/insn/operand_width.h"
 #include "sim/machine/address.h"
 #include "sim/machine/fault.h"
 
@@ -79,9 +80,7 @@ class Reach {
   }
 
   void scan(const Function& function) {
-    for (const Variable& variable : function.variables) {
-      if (variable.space == StateSpace::kShared) add_shared(function.name, variable);
-    }
+    add_shared_of(function);
     for (const Instruction& instruction : function.instructions) {
       calls_indirectly_ |=
           instruction.opcode == "call" &&
@@ -91,6 +90,20 @@ class Reach {
         if (operand.kind == OperandKind::kFunction) add_named(operand.name);
         if (operand.kind == OperandKind::kVariable) add_variable(operand.name);
       });
+    }
+  }
+
+  // The function's own variables; what no instruction names takes no memory.
+  void add_shared_of(const Function& function) {
+    std::set<std::string> named;
+    for (const Instruction& instruction : function.instructions) {
+      visit_operands(instruction.operands, [&](const Operand& operand) {
+        if (operand.kind == OperandKind::kVariable) named.insert(operand.name);
+      });
+    }
+    for (const Variable& variable : function.variables) {
+      const bool is_used = variable.space == StateSpace::kShared && named.contains(variable.name);
+      if (is_used) add_shared(function.name, variable);
     }
   }
 
@@ -203,6 +216,7 @@ void FunctionDecoder::run() {
     InsnDecoder decoder(*this, instruction);
     const DecodeFunction decode = find_decode_function(instruction.opcode);
     if (decode == nullptr) decoder.fail("the simulator does not know " + instruction.opcode);
+    check_operand_widths(decoder);
     decode(decoder);
     if (uses_) uses_->end_instruction(code_.insns.size(), instruction.opcode == "mov");
   }

@@ -195,6 +195,13 @@ uint64_t device_malloc(Warp& w, const Insn& /*i*/, int /*lane*/,
   return w.block->grid->memory->allocate(arguments.at(0), MemoryKind::kHeap);
 }
 
+// The arguments are the bytes and their alignment, a power of two.
+uint64_t device_aligned_malloc(Warp& w, const Insn& /*i*/, int /*lane*/,
+                               const std::vector<uint64_t>& arguments) {
+  w.block->cluster->await_turn();
+  return w.block->grid->memory->allocate(arguments.at(0), MemoryKind::kHeap, arguments.at(1));
+}
+
 uint64_t device_free(Warp& w, const Insn& i, int lane, const std::vector<uint64_t>& arguments) {
   const uint64_t address = arguments.at(0);
   if (address == 0) return 0;
@@ -226,10 +233,10 @@ DeviceFunction find_device_function(std::string_view name) {
     std::string_view name;
     DeviceFunction run;
   };
-  static constexpr std::array kRows = {Row{"vprintf", &device_printf},
-                                       Row{"__assertfail", &assert_fail},
-                                       Row{"malloc", &device_malloc}, Row{"free", &device_free},
-                                       Row{"cudaGraphSetConditional", &set_conditional}};
+  static constexpr std::array kRows = {
+      Row{"vprintf", &device_printf}, Row{"__assertfail", &assert_fail},
+      Row{"malloc", &device_malloc},  Row{"__cuda_syscall_aligned_malloc", &device_aligned_malloc},
+      Row{"free", &device_free},      Row{"cudaGraphSetConditional", &set_conditional}};
   const auto found =
       std::find_if(kRows.begin(), kRows.end(), [&](const Row& row) { return row.name == name; });
   return found == kRows.end() ? nullptr : found->run;

@@ -47,10 +47,27 @@ int target_number(const std::string& target) {
 // compute occupancy can work with.
 constexpr int kAssumedRegisters = 32;
 
+// A device runs what was made for it or for an older one.
+void check_target(const Module& module, const DeviceModel& model) {
+  if (target_number(module.target) <= model.capability()) return;
+  throw PtxError(internal::str_cat(".target ", module.target, " is newer than the device, sm_",
+                                   model.capability()));
+}
+
+// As ptxas, which refuses more: only dynamic shared memory may pass this limit.
+void check_static_shared(const Kernel& kernel, const DeviceModel& model) {
+  const auto limit = static_cast<uint64_t>(model.shared_bytes_per_block);
+  if (kernel.static_shared_bytes <= limit) return;
+  throw PtxError(internal::str_cat(kernel.name, ": ", kernel.static_shared_bytes,
+                                   " bytes of static shared memory; at most ", limit,
+                                   " (dynamic shared memory may be more)"));
+}
+
 }  // namespace
 
 LoadedProgram::LoadedProgram(std::string_view ptx, GlobalMemory& memory, const DeviceModel& model)
     : module_(parse_ptx(ptx)), memory_(memory), model_(model) {
+  check_target(module_, model);
   place_variables();
   for (const Function& function : module_.functions) {
     if (function.is_entry && function.is_defined) add_kernel(function, model);
@@ -72,7 +89,6 @@ void LoadedProgram::place_variables() {
     const uint64_t address =
         memory_.allocate(bytes, MemoryKind::kModule, static_cast<uint64_t>(variable.alignment));
     if (address == 0) throw Error("no device memory for the variable " + variable.name);
-    std::memset(reinterpret_cast<void*>(address), 0, bytes);
     addresses_[variable.name] = address;
     symbols_[variable.name] = {address, bytes};
   }
@@ -127,6 +143,7 @@ void LoadedProgram::add_kernel(const Function& function, const DeviceModel& mode
     }
   }
   kernel->static_shared_bytes = static_shared_bytes(module_, function);
+  check_static_shared(*kernel, model);
   kernel->registers = static_cast<int>(first_value(function, "maxnreg", kAssumedRegisters));
   const int64_t bound = std::max(product(function, "maxntid"), product(function, "reqntid"));
   kernel->max_threads = static_cast<uint64_t>(bound > 0 ? bound : model.max_threads_per_block);

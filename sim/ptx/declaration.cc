@@ -116,6 +116,7 @@ void parse_initial_values(TokenStream& in, const Variable& variable, size_t dime
     out.push_back(parse_initial_value(in, variable.type));
     return;
   }
+  const Nesting nesting(in);
   const size_t begin = out.size();
   while (!in.peek().is("}")) {
     parse_initial_values(in, variable, dimension + 1, out);

@@ -9,6 +9,7 @@ namespace mpfa::sim {
 namespace {
 
 uint64_t parse_unary(TokenStream& in) {
+  const Nesting nesting(in);
   if (in.take("-")) return 0 - parse_unary(in);
   if (in.take("+")) return parse_unary(in);
   if (in.take("~")) return ~parse_unary(in);
@@ -86,6 +87,7 @@ uint64_t parse_level(TokenStream& in, size_t level) {
 uint64_t parse_integer_expression(TokenStream& in) {
   const uint64_t value = parse_level(in, kLevels.size());
   if (!in.take("?")) return value;
+  const Nesting nesting(in);
   const uint64_t yes = parse_integer_expression(in);
   in.expect(":");
   const uint64_t no = parse_integer_expression(in);

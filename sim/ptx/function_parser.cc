@@ -97,6 +97,7 @@ class BodyParser {
   // ---- statements -------------------------------------------------------------------------------
 
   void block() {
+    const Nesting nesting(in_);
     names_.open();
     const size_t outer = block_;
     block_ = blocks_.size();
@@ -231,6 +232,7 @@ class BodyParser {
   }
 
   Operand single(std::vector<size_t>& path) {
+    const Nesting nesting(in_);
     if (in_.take("{")) return group(OperandKind::kVector, "}", path);
     if (in_.take("[")) return address(path);
     if (in_.peek().is("(") && !begins_cast_or_number()) {

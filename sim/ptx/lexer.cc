@@ -23,6 +23,7 @@ class Lexer {
   std::vector<Token> run() {
     std::vector<Token> tokens;
     tokens.reserve(source_.size() / 5);
+    if (starts_with("\xEF\xBB\xBF")) at_ = 3;  // a byte order mark of UTF-8
     for (skip_blanks(); at_ < source_.size(); skip_blanks()) tokens.push_back(next());
     tokens.push_back({TokenKind::kEnd, {}, 0, line_});
     return tokens;

@@ -16,6 +16,12 @@ class PtxError : public Error {
   using Error::Error;
 };
 
+// PTX of a later version than is read here.
+class PtxVersionError : public PtxError {
+ public:
+  using PtxError::PtxError;
+};
+
 enum class TokenKind : uint8_t {
   kIdentifier,  // name, %name, $name: `text`
   kDotted,  // a directive or modifier without its dot, "::" included: .shared::cta is "shared::cta"

@@ -11,6 +11,8 @@
 namespace mpfa::sim {
 namespace {
 
+constexpr std::pair<int, int> kNewestVersion = {9, 0};
+
 class ModuleParser {
  public:
   explicit ModuleParser(std::string_view source) : in_(source) {}
@@ -71,6 +73,11 @@ class ModuleParser {
     };
     module_.version_major = part(token.text.substr(0, dot));
     module_.version_minor = part(token.text.substr(dot + 1));
+    const std::pair version(module_.version_major, module_.version_minor);
+    if (version > kNewestVersion) {
+      throw PtxVersionError("line " + std::to_string(token.line) + ": unsupported .version " +
+                            std::string(token.text) + ": 9.0 is the newest that is read");
+    }
   }
 
   // .target sm_90a, debug, texmode_independent

@@ -67,9 +67,32 @@ class TokenStream {
     return matches;
   }
 
+  friend class Nesting;
+
   std::string_view source_;
   std::vector<Token> tokens_;
   size_t at_ = 0;
+  int depth_ = 0;  // of Nesting
+};
+
+// One level within braces, parentheses or operators, while it lives: readers of what nests call
+// themselves, and a text must not run them out of stack.
+class Nesting {
+ public:
+  static constexpr int kMaxDepth = 256;
+
+  explicit Nesting(TokenStream& in) : in_(in) {
+    if (in_.depth_ == kMaxDepth) {
+      in_.fail("more than " + std::to_string(kMaxDepth) + " levels within one another");
+    }
+    ++in_.depth_;
+  }
+  ~Nesting() { --in_.depth_; }
+  Nesting(const Nesting&) = delete;
+  Nesting& operator=(const Nesting&) = delete;
+
+ private:
+  TokenStream& in_;
 };
 
 }  // namespace mpfa::sim

@@ -1,4 +1,6 @@
 #include <cuda_runtime_api.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <string>
@@ -144,6 +146,37 @@ void fault_and_exit() {
 TEST(DeviceDeathTest, FaultsStay) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(fault_and_exit(), testing::ExitedWithCode(0), "");
+}
+
+// What a fork's child gets, whose parent has used the device.
+int errors_of_child() {
+  int value = 0;
+  void* memory = nullptr;
+  const bool right = cudaGetDeviceCount(&value) == cudaSuccess &&
+                     cudaMalloc(&memory, 4) == cudaErrorInitializationError &&
+                     cudaGetDevice(&value) == cudaErrorInitializationError &&
+                     cudaSetDevice(0) == cudaErrorInitializationError &&
+                     cudaDeviceSynchronize() == cudaErrorInitializationError &&
+                     cudaGetLastError() == cudaErrorInitializationError &&
+                     cudaDriverGetVersion(&value) == cudaSuccess;
+  return right ? 7 : 1;
+}
+
+TEST_F(DeviceTest, AForksChildHasNone) {
+  ASSERT_CUDA(cudaFree(nullptr));
+  const pid_t child = fork();
+  if (child == 0) _exit(errors_of_child());
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(WEXITSTATUS(status), 7);
+  EXPECT_CUDA(cudaDeviceSynchronize(), cudaSuccess);
+}
+
+TEST_F(DeviceTest, PeerAccess) {
+  EXPECT_CUDA(cudaDeviceEnablePeerAccess(0, 0), cudaErrorPeerAccessUnsupported);
+  EXPECT_CUDA(cudaDeviceEnablePeerAccess(0, 1), cudaErrorInvalidValue);
+  EXPECT_CUDA(cudaDeviceEnablePeerAccess(99, 0), cudaErrorInvalidDevice);
+  EXPECT_CUDA(cudaDeviceDisablePeerAccess(0), cudaErrorPeerAccessNotEnabled);
 }
 
 void trap_and_exit() {

@@ -1,6 +1,7 @@
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -213,6 +214,33 @@ TEST_F(DriverTest, LinkerOfOneText) {
   EXPECT_EQ(DRIVER(cuModuleGetFunction)(&function, module, "write_5"), CUDA_SUCCESS);
   EXPECT_EQ(DRIVER(cuModuleUnload)(module), CUDA_SUCCESS);
   EXPECT_EQ(DRIVER(cuModuleLoad)(&module, "/no/such/file"), CUDA_ERROR_FILE_NOT_FOUND);
+}
+
+TEST_F(DriverTest, WhatTheCompilerRefuses) {
+  const struct {
+    const char* ptx;
+    CUresult error;
+    const char* part;  // of the log, of either compiler
+  } kCases[] = {
+      {".version 99.0\n.target sm_90\n.address_size 64\n", CUDA_ERROR_UNSUPPORTED_PTX_VERSION,
+       "nsupported .version 99.0"},
+      {".version 9.0\n.target sm_120\n.address_size 64\n.visible .entry k(){ret;}\n",
+       CUDA_ERROR_INVALID_PTX, ".target"},
+      {".version 9.0\n.target sm_90\n.address_size 64\n.visible .entry k(){mov.u32 a, 1;}\n",
+       CUDA_ERROR_INVALID_PTX, "line 4"},
+  };
+  for (const auto& [ptx, error, part] : kCases) {
+    constexpr size_t kCapacity = 512;
+    char log[kCapacity] = "";
+    CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+    void* values[] = {log, reinterpret_cast<void*>(kCapacity)};
+    CUmodule module = nullptr;
+    EXPECT_EQ(DRIVER(cuModuleLoadDataEx)(&module, ptx, 2, options, values), error) << ptx;
+    EXPECT_NE(std::string(log).find(part), std::string::npos) << log;
+    EXPECT_GT(reinterpret_cast<uintptr_t>(values[1]), 0u);
+    EXPECT_LT(reinterpret_cast<uintptr_t>(values[1]), kCapacity);
+    EXPECT_EQ(DRIVER(cuModuleLoadData)(&module, ptx), error) << ptx;
+  }
 }
 
 TEST_F(DriverTest, Libraries) {

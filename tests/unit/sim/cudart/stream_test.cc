@@ -99,5 +99,28 @@ TEST_F(StreamTest, HostFunctionsAndCallbacks) {
   EXPECT_CUDA(status, cudaSuccess);
 }
 
+void CUDART_CB call_runtime(void* out) {
+  auto& errors = *static_cast<std::vector<cudaError_t>*>(out);
+  void* memory = nullptr;
+  int value = 0;
+  errors.push_back(cudaMalloc(&memory, 4));
+  errors.push_back(cudaGetLastError());
+  errors.push_back(cudaPeekAtLastError());
+  errors.push_back(cudaGetDeviceCount(&value));
+  errors.push_back(cudaGetDevice(&value));
+  errors.push_back(cudaStreamQuery(nullptr));
+  errors.push_back(cudaDeviceSynchronize());
+}
+
+TEST_F(StreamTest, HostFunctionsMustNotCallTheRuntime) {
+  const TestStream stream;
+  std::vector<cudaError_t> errors;
+  ASSERT_CUDA(cudaLaunchHostFunc(stream, call_runtime, &errors));
+  ASSERT_CUDA(cudaStreamSynchronize(stream));
+  EXPECT_CUDA(cudaGetLastError(), cudaSuccess);  // errors there are another thread's
+  const cudaError_t no = cudaErrorNotPermitted;
+  EXPECT_EQ(errors, (std::vector<cudaError_t>{no, no, cudaSuccess, cudaSuccess, no, no, no}));
+}
+
 }  // namespace
 }  // namespace mpfa::sim

@@ -25,6 +25,7 @@ std::string module_of(const std::string& format, const std::string& body) {
 .address_size 64
 .extern .func (.param .b32 r) vprintf(.param .b64 f, .param .b64 a);
 .extern .func (.param .b64 r) malloc(.param .b64 n);
+.extern .func (.param .b64 r) __cuda_syscall_aligned_malloc(.param .b64 n, .param .b64 a);
 .extern .func free(.param .b64 p);
 .global .align 1 .b8 format[] = {)" +
          bytes_of(format) + R"(};
@@ -141,6 +142,24 @@ TEST(DeviceMalloc, OnlyItsOwnMemoryIsFreed) {
   refused(free_of("%f"));    // a variable
   refused(kMalloc + "add.u64 %rd2, %rd2, 16;\n" + free_of("%rd2"));
   refused(kMalloc + free_of("%rd2") + free_of("%rd2"));
+}
+
+TEST(DeviceMalloc, IsAlignedAsAsked) {
+  // %rd3 keeps the bits below the alignment of two allocations; any of them is a trap.
+  std::string body = "mov.u64 %rd3, 0;\n";
+  for (int i = 0; i < 2; ++i) {
+    body += R"({ .param .b64 n; .param .b64 a; .param .b64 r;
+      st.param.b64 [n], 96;
+      st.param.b64 [a], 4096;
+      call (r), __cuda_syscall_aligned_malloc, (n, a);
+      ld.param.b64 %rd2, [r];
+      st.global.u32 [%rd2+92], 1;
+      and.b64 %rd4, %rd2, 4095;
+      or.b64 %rd3, %rd3, %rd4; }
+)";
+  }
+  body += "{ .reg .pred %p; setp.ne.u64 %p, %rd3, 0; @%p trap; }\n" + free_of("%rd2");
+  run(body);
 }
 
 }  // namespace

@@ -2,10 +2,12 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <fstream>
 #include <string>
 #include <vector>
 
 #include "unit/sim/insn/expect_fault.h"
+#include "unit/sim/ptx/expect_ptx_error.h"
 #include "unit/sim/support/ptx_program.h"
 
 namespace mpfa::sim::testing {
@@ -62,10 +64,49 @@ TEST(Launch, StaticSharedMemoryIsAllThatTheKernelReaches) {
 
 // The limit counts what the module declares, too.
 TEST(Launch, ModuleScopeSharedMemoryIsLimited) {
-  PtxProgram program(kernel("", ".shared .align 4 .b8 big[230000];\n",
+  PtxProgram program(kernel("", ".shared .align 4 .b8 big[49000];\n",
                             "  .reg .b32 %a;\n  ld.shared.u32 %a, [big];\n"));
   expect_fault(FaultKind::kInvalidLaunch, "bytes of shared memory",
-               [&] { program.run("test", {.dynamic_shared_bytes = 3000}); });
+               [&] { program.run("test", {.dynamic_shared_bytes = 190000}); });
+}
+
+// Variables of a kernel, and a store to each of them that `used` names.
+std::string shared_kernel(const std::string& variables, const std::string& used) {
+  return kernel("", "", variables + "st.shared.u8 [" + used + "], 1;\n");
+}
+
+TEST(Launch, StaticSharedMemoryIsAtMost48KiB) {
+  PtxProgram most(shared_kernel(".shared .b8 a[49152];\n", "a"));
+  EXPECT_EQ(most.kernel("test")->static_shared_bytes, 49152u);
+  expect_ptx_error("49153 bytes of static shared memory; at most 49152",
+                   [] { PtxProgram more(shared_kernel(".shared .b8 a[49153];\n", "a")); });
+  // What is not used is not there (an H200's driver takes it).
+  PtxProgram unused(shared_kernel(".shared .b8 a[49153];\n.shared .b8 b[7];\n", "b"));
+  EXPECT_EQ(unused.kernel("test")->static_shared_bytes, 7u);
+}
+
+TEST(Launch, TheDeviceMustNotBeOlderThanTheTarget) {
+  const std::string body = "\n.address_size 64\n.visible .entry test() { ret; }\n";
+  PtxProgram older(".version 9.0\n.target sm_80" + body);
+  expect_ptx_error(".target sm_120 is newer than the device, sm_90",
+                   [&] { PtxProgram newer(".version 9.0\n.target sm_120" + body); });
+}
+
+// Pages of this process in memory.
+int64_t resident_pages() {
+  std::ifstream statm("/proc/self/statm");
+  int64_t size = 0;
+  int64_t resident = -1;
+  statm >> size >> resident;
+  return resident;
+}
+
+TEST(Launch, LargeVariablesTakeMemoryWhenTouched) {
+  const int64_t before = resident_pages();
+  PtxProgram program(kernel("", ".global .b8 s[500000000];\n"));
+  EXPECT_EQ(program.symbol("s").bytes, 500000000u);
+  EXPECT_LT(resident_pages() - before, 10000);
+  EXPECT_EQ(program.download<char>(program.symbol("s").address + 400000000, 1)[0], 0);
 }
 
 }  // namespace

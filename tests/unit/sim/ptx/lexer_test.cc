@@ -84,5 +84,12 @@ TEST(Lexer, ErrorsNameTheLine) {
   expect_ptx_error("line 1: a comment without its end", [] { tokenize("/* abc\n\n"); });
 }
 
+TEST(Lexer, AByteOrderMarkIsSkipped) {
+  const std::vector<Token> tokens = tokenize("\xEF\xBB\xBF.version");
+  ASSERT_EQ(tokens.size(), 2u);
+  EXPECT_TRUE(tokens[0].is_dotted("version"));
+  EXPECT_THROW(tokenize("a \xEF\xBB\xBF"), PtxError);
+}
+
 }  // namespace
 }  // namespace mpfa::sim

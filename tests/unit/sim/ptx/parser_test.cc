@@ -209,5 +209,37 @@ TEST(Parser, ErrorsNameTheLineAndItsText) {
                    [] { parse_ptx(std::string(kHeader) + ".entry k()\n{\nret;\n"); });
 }
 
+std::string repeated(const std::string& text, int times) {
+  std::string result;
+  for (int i = 0; i < times; ++i) result += text;
+  return result;
+}
+
+TEST(Parser, NestingIsLimited) {
+  const std::string kTooDeep = "more than 256 levels";
+  for (const int depth : {300, 50000}) {
+    expect_ptx_error(kTooDeep, [=] { kernel(repeated("{", depth) + repeated("}", depth)); });
+    expect_ptx_error(kTooDeep, [=] {
+      kernel("mov.u32 %r1, " + repeated("(", depth) + "1" + repeated(")", depth) + ";");
+    });
+    expect_ptx_error(kTooDeep, [=] { kernel("mov.u32 %r1, " + repeated("-", depth) + "1;"); });
+    expect_ptx_error(kTooDeep, [=] { kernel("mov.u32 %r1, " + repeated("!", depth) + "%r2;"); });
+    expect_ptx_error(kTooDeep,
+                     [=] { kernel("mov.u32 %r1, " + repeated("1 ? 1 : ", depth) + "1;"); });
+    expect_ptx_error(kTooDeep, [=] {
+      kernel("", ".global .u32 a = " + repeated("{", depth) + "1" + repeated("}", depth) + ";");
+    });
+  }
+  kernel(repeated("{", 200) + repeated("}", 200));
+  kernel(repeated("{}\n", 1000));
+  expect_ptx_error("line 11:", [] { kernel("\n" + repeated("{", 300)); });
+}
+
+TEST(Parser, NewerVersionsAreRefused) {
+  EXPECT_THROW(parse_ptx(".version 99.0\n.target sm_90\n"), PtxVersionError);
+  EXPECT_THROW(parse_ptx(".version 9.1\n.target sm_90\n"), PtxVersionError);
+  EXPECT_EQ(parse_ptx(".version 8.9\n.target sm_90\n").version_major, 8);
+}
+
 }  // namespace
 }  // namespace mpfa::sim
