@@ -1,12 +1,13 @@
 // mpfa bench: times the cache writer and attention on shapes of the user's choice.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "bench/gpu_command.h"
+#include "bench/samples.h"
 #include "bench/workload.h"
 #include "commands.h"
 #include "common/bench_shape.h"
@@ -27,28 +28,23 @@ namespace {
 struct BenchOptions {
   CommonOptions common;
   WorkloadOptions workload;
+  GpuCommandOptions gpu;
   std::string shapes;
-  int64_t repeat = 10;
+  int64_t repeat = 0;  // 0: the back end's default
   bool no_first_key = false;
 };
+
+constexpr int64_t kCpuRepeat = 10;
+constexpr int64_t kGpuRepeat = 20;
 
 // One shape's times.
 struct Timing {
   BenchShape shape;
-  std::vector<double> seconds;  // of each repetition, in order
+  Samples samples;
   double cache_bytes = 0.0;
   double input_bytes = 0.0;
   double tokens = 0.0;
   double flops = 0.0;
-
-  double min() const { return *std::min_element(seconds.begin(), seconds.end()); }
-  double max() const { return *std::max_element(seconds.begin(), seconds.end()); }
-  double median() const {
-    std::vector<double> sorted = seconds;
-    std::sort(sorted.begin(), sorted.end());
-    const size_t middle = sorted.size() / 2;
-    return sorted.size() % 2 == 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
-  }
 };
 
 std::string default_shapes(BenchMode mode) {
@@ -87,7 +83,7 @@ Timing time_shape(BenchMode mode, const BenchShape& shape, const BenchOptions& o
     const auto start = std::chrono::steady_clock::now();
     workload.run();
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
-    timing.seconds.push_back(std::max(elapsed.count(), 1e-9));  // the clock may stand still
+    timing.samples.seconds.push_back(std::max(elapsed.count(), 1e-9));  // the clock may stand still
     progress.step();
   }
   return timing;
@@ -116,9 +112,9 @@ std::string timing_table(BenchMode mode, const std::vector<Timing>& timings) {
   columns.push_back({"tokens/s"});
   Table table(columns);
   for (const Timing& timing : timings) {
-    const double median = timing.median();
+    const double median = timing.samples.median();
     std::vector<std::string> row = {timing.shape.str()};
-    for (const double seconds : {median, timing.min(), timing.max()}) {
+    for (const double seconds : {median, timing.samples.min(), timing.samples.max()}) {
       row.push_back(fmt::format("{:.3f}", seconds * 1e3));
     }
     for (const Rate& rate : rates(mode, timing)) {
@@ -131,7 +127,7 @@ std::string timing_table(BenchMode mode, const std::vector<Timing>& timings) {
 }
 
 Json timing_json(const Timing& timing) {
-  const double median = timing.median();
+  const double median = timing.samples.median();
   return {{"shape", timing.shape.str()},
           {"batch_size", timing.shape.batch_size},
           {"num_q_heads", timing.shape.num_q_heads},
@@ -139,9 +135,9 @@ Json timing_json(const Timing& timing) {
           {"head_dim", timing.shape.head_dim},
           {"length", timing.shape.length},
           {"median_s", median},
-          {"min_s", timing.min()},
-          {"max_s", timing.max()},
-          {"seconds", timing.seconds},
+          {"min_s", timing.samples.min()},
+          {"max_s", timing.samples.max()},
+          {"seconds", timing.samples.seconds},
           {"cache_bytes", timing.cache_bytes},
           {"cache_gb_per_s", timing.cache_bytes / median * 1e-9},
           {"input_bytes", timing.input_bytes},
@@ -151,10 +147,11 @@ Json timing_json(const Timing& timing) {
 }
 
 void run_bench(BenchMode mode, BenchOptions options) {
+  if (options.shapes.empty()) options.shapes = default_shapes(mode);
+  if (options.repeat == 0) options.repeat = kCpuRepeat;
   const CommandOutput output("bench " + mode_name(mode), options.common.json);
   const ThreadLimit threads(options.common.threads);
   const std::vector<BenchShape> shapes = parse_bench_shapes(options.shapes);
-  options.workload.first_key = !options.no_first_key;
 
   std::vector<Timing> timings;
   Json list = Json::array();
@@ -166,6 +163,7 @@ void run_bench(BenchMode mode, BenchOptions options) {
   output.print("{}, {} threads, {} repetitions\n\n{}", what_it_times(mode), active_threads(),
                options.repeat, timing_table(mode, timings));
   output.write_json({{"machine", machine_json()},
+                     {"backend", "cpu"},
                      {"repeat", options.repeat},
                      {"dtype", options.workload.dtype},
                      {"page_size", options.workload.page_size},
@@ -175,23 +173,37 @@ void run_bench(BenchMode mode, BenchOptions options) {
                      {"results", list}});
 }
 
+void run_decode(const CLI::App& command, const BenchOptions& options) {
+  check_gpu_options(command, options.gpu, options.workload);
+  if (options.gpu.backend != "cuda") return run_bench(BenchMode::kDecode, options);
+  run_gpu_decode(options.common, options.shapes, options.repeat == 0 ? kGpuRepeat : options.repeat,
+                 options.workload, options.gpu);
+}
+
 void register_mode(CLI::App& bench, BenchMode mode) {
   const auto options = std::make_shared<BenchOptions>();
-  options->shapes = default_shapes(mode);
   CLI::App* command = bench.add_subcommand(mode_name(mode), "Time " + what_it_times(mode));
   command->footer(fmt::format(
       "\nA shape is BATCHxHQ:HKVxD@LENGTH: sequences, query heads, KV heads, head dimension ({1})\n"
       "and tokens of each sequence; a number may end in K (1024).\n\nExamples:\n"
       "  mpfa bench {0}\n  mpfa bench {0} --shapes 1x32:8x128@32K,8x40:8x128@4K --threads 2\n"
-      "  mpfa bench {0} --shapes 1x9:3x64@2048 --repeat 50 --json times.json\n",
-      mode_name(mode), internal::alternatives(internal::kHeadDims)));
+      "  mpfa bench {0} --shapes 1x9:3x64@2048 --repeat 50 --json times.json\n{2}",
+      mode_name(mode), internal::alternatives(internal::kHeadDims),
+      mode == BenchMode::kDecode
+          ? "  mpfa bench decode --backend cuda\n"
+            "  mpfa bench decode --backend cuda --shapes 8x32:8x128@64K --lengths uniform\n"
+          : ""));
   command->add_option("--shapes", options->shapes, "What to measure, separated by commas")
       ->type_name("LIST")
-      ->capture_default_str();
-  command->add_option("--repeat", options->repeat, "Repetitions of each shape")
+      ->default_str(default_shapes(mode));
+  command
+      ->add_option("--repeat", options->repeat,
+                   mode == BenchMode::kDecode
+                       ? fmt::format("Repetitions of each shape (on a GPU {})", kGpuRepeat)
+                       : "Repetitions of each shape")
       ->check(whole_number(1, 1000000))
       ->type_name("N")
-      ->capture_default_str();
+      ->default_str(std::to_string(kCpuRepeat));
   command->add_option("--dtype", options->workload.dtype, "Type of q, k and v: bf16, fp16, fp32")
       ->check(CLI::IsMember({"bf16", "fp16", "fp32"}))
       ->type_name("TYPE")
@@ -203,8 +215,13 @@ void register_mode(CLI::App& bench, BenchMode mode) {
   if (mode != BenchMode::kAppend) {
     add_kv_split_size_option(*command, options->workload.kv_split_size);
   }
+  if (mode == BenchMode::kDecode) add_gpu_options(*command, options->gpu);
   add_common_options(*command, options->common);
-  command->callback([mode, options] { run_bench(mode, *options); });
+  command->callback([mode, options, command] {
+    options->workload.first_key = !options->no_first_key;
+    if (mode == BenchMode::kDecode) return run_decode(*command, *options);
+    run_bench(mode, *options);
+  });
 }
 
 }  // namespace

@@ -35,8 +35,11 @@ struct PlanParams {
   int64_t num_kv_heads = 0;
   int64_t head_dim = 0;
   int64_t total_seqlen_q = 0;  // rows of q of one call, at most
-  int64_t max_seqlen_q = 0;    // rows of one sequence, at most; 0: total_seqlen_q
-  int64_t max_seqlen_k = 0;    // longest sequence in the cache, at most
+  // Rows of one sequence, at most; 0: total_seqlen_q. On a GPU a plan for more than 16 gets the
+  // kernel for prompts, which is slow for single rows with many keys: decode steps want a plan of
+  // their own.
+  int64_t max_seqlen_q = 0;
+  int64_t max_seqlen_k = 0;  // longest sequence in the cache, at most
   // Tokens of the cache that one work item covers. 0 chooses (on a GPU, unless batch_invariant, by
   // the lengths of the whole batch); results depend on it only in rounding.
   int64_t kv_split_size = 0;

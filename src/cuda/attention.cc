@@ -11,6 +11,7 @@
 #include "cuda/kernel_params.h"
 #include "cuda/tensor_map.h"
 #include "kernels/any/decode/schedule.h"
+#include "kernels/any/prefill/prefill.h"
 
 namespace mpfa::internal {
 namespace {
@@ -160,6 +161,8 @@ ScheduleParams schedule_params(const StepTensors& step, int64_t total_seqlen_q, 
   p.max_seqlen_k = static_cast<int32_t>(plan.params.max_seqlen_k);
   p.window_left = static_cast<int32_t>(std::min<int64_t>(window_left, INT32_MAX));
   p.rows_per_tile = 8 * decode.row_tiles;
+  p.state_bytes =
+      p.rows_per_tile * kernels::partial_row_bytes(static_cast<int>(plan.params.head_dim));
   p.split_tiles = decode.split_tiles;
   return p;
 }
@@ -193,6 +196,92 @@ void check_step(const StepTensors& step, const Plan& plan) {
              "the cache has ", step.cache.num_kv_heads, " KV heads and head_dim ",
              step.cache.head_dim, ": the plan was made for ", p.num_kv_heads, " and ", p.head_dim);
   check_stats_index(step.cache.stats_index, batch_size, 0);
+}
+
+// ---- launches -----------------------------------------------------------------------------------
+
+// What a call's launches have in common.
+struct CheckedCall {
+  const AttentionInputs& in;
+  const ActivationTensor& out;
+  const Tensor<float, 2>& lse;
+  const Plan& plan;
+  std::byte* workspace;
+  int32_t* error_count;
+  const DeviceInfo& info;
+  bool is_scheduled;
+};
+
+ScheduleParams schedule_params(const CheckedCall& call, const DecodePlan& decode) {
+  const StepTensors step{call.in.cache, call.in.block_table, call.in.seq_lens,
+                         call.in.cu_seqlens_q};
+  return schedule_params(step, call.in.q.rows, call.in.window_left, call.plan, decode,
+                         call.workspace, call.error_count);
+}
+
+kernels::PrefillLaunch prefill_launch(const AttentionInputs& in) {
+  return {in.cache.head_dim, in.cache.delta_s || in.softcap > 0};
+}
+
+// Whether the kernel for long queries takes a call: where the plan allows sequences more rows than
+// the decode kernel is made for. The plan alone decides, and not the rows of one call, so that
+// results do not depend on a sequence's neighbours.
+bool is_prefill(const CheckedCall& call) {
+  constexpr int64_t kMaxDecodeRows = 16;
+  if (!call.in.cu_seqlens_q || max_rows(call.plan.params) <= kMaxDecodeRows) return false;
+  // delta_s of a large group may not fit a small GPU's shared memory.
+  const int bytes = kernels::prefill_shared_bytes(prefill_launch(call.in),
+                                                  static_cast<bool>(call.in.cache.delta_s),
+                                                  static_cast<int>(call.in.group_size));
+  return bytes <= call.info.shared_bytes;
+}
+
+// Whether rows can be moved 16 bytes at a time.
+bool has_pieces(const ActivationTensor& tensor) {
+  return reinterpret_cast<uintptr_t>(tensor.data) % 16 == 0 && tensor.row_stride % 16 == 0 &&
+         tensor.head_stride % 16 == 0;
+}
+
+void enqueue_prefill(const CheckedCall& call, cudaStream_t stream) {
+  const AttentionInputs& in = call.in;
+  kernels::PrefillParams p;
+  p.attention = decode_params(in, call.out, call.lse, {}, nullptr, call.error_count);
+  p.step = schedule_params(call, {});
+  // schedule() has counted what is out of range.
+  if (call.is_scheduled) p.step.error_count = nullptr;
+  PlanParams here = call.plan.params;
+  here.total_seqlen_q = in.q.rows;
+  here.batch_size = in.batch_size;
+  p.num_row_tiles = static_cast<int32_t>(max_row_tiles(here, kernels::kPrefillRows));
+  p.q_has_pieces = has_pieces(in.q) ? 1 : 0;
+  p.out_has_pieces = has_pieces(call.out) ? 1 : 0;
+  check_cuda(kernels::launch_prefill(prefill_launch(in), p, stream),
+             "launch of the prefill kernel");
+}
+
+void enqueue_decode(const CheckedCall& call, cudaStream_t stream) {
+  const AttentionInputs& in = call.in;
+  const DecodePlan decode = make_decode_plan(call.plan.params);
+  if (!call.is_scheduled) {
+    check_cuda(kernels::launch_schedule(schedule_params(call, decode), stream),
+               "launch of the schedule kernel");
+  }
+  DecodeParams p = decode_params(in, call.out, call.lse, decode, call.workspace, call.error_count);
+  const bool is_large = is_large_step(call.plan.params, in.cache);
+  p.evict_first = is_large ? 0 : 1;
+  kernels::DecodeLaunch launch;
+  launch.head_dim = in.cache.head_dim;
+  launch.row_tiles = decode.row_tiles;
+  if (takes_bulk_copies(in.cache, call.info)) {
+    const bool has_extra = in.cache.delta_s || in.softcap > 0;
+    launch.variant = has_extra ? kernels::Variant::kBulkExtra : kernels::Variant::kBulk;
+    const auto tokens = std::min<int64_t>(in.cache.page_size, kernels::kTileTokens);
+    encode_tensor_map(in.cache.v, static_cast<int>(tokens), p.v_map);
+  }
+  launch.warps =
+      choose_warps(decode, launch, in.cache.residual_rank, static_cast<bool>(in.cache.delta_s),
+                   is_large, call.info.shared_bytes);
+  check_cuda(kernels::launch_decode(launch, p, stream), "launch of the decode kernel");
 }
 
 }  // namespace
@@ -251,28 +340,12 @@ void cuda_attention(const AttentionCall& call, const AttentionParams& params, co
   int32_t* const error_count = args.error_counter(params.error_count);
   if (in.q.rows == 0 || in.batch_size == 0) return;
 
-  const DecodePlan decode = make_decode_plan(plan.params);
-  if (!params.is_scheduled) {
-    const StepTensors step{in.cache, in.block_table, in.seq_lens, in.cu_seqlens_q};
-    check_cuda(kernels::launch_schedule(schedule_params(step, in.q.rows, in.window_left, plan,
-                                                        decode, workspace, error_count),
-                                        stream),
-               "launch of the schedule kernel");
+  const CheckedCall checked{in, out, lse, plan, workspace, error_count, info, params.is_scheduled};
+  if (is_prefill(checked)) {
+    enqueue_prefill(checked, stream);
+  } else {
+    enqueue_decode(checked, stream);
   }
-  DecodeParams p = decode_params(in, out, lse, decode, workspace, error_count);
-  const bool is_large = is_large_step(plan.params, in.cache);
-  kernels::DecodeLaunch launch;
-  launch.head_dim = in.cache.head_dim;
-  launch.row_tiles = decode.row_tiles;
-  if (takes_bulk_copies(in.cache, info)) {
-    const bool has_extra = in.cache.delta_s || in.softcap > 0;
-    launch.variant = has_extra ? kernels::Variant::kBulkExtra : kernels::Variant::kBulk;
-    const auto tokens = std::min<int64_t>(in.cache.page_size, kernels::kTileTokens);
-    encode_tensor_map(in.cache.v, static_cast<int>(tokens), p.v_map);
-  }
-  launch.warps = choose_warps(decode, launch, in.cache.residual_rank,
-                              static_cast<bool>(in.cache.delta_s), is_large, info.shared_bytes);
-  check_cuda(kernels::launch_decode(launch, p, stream), "launch of the decode kernel");
 }
 
 }  // namespace mpfa::internal

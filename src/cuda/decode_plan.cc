@@ -14,19 +14,6 @@ namespace {
 // large enough that preparing Q and merging do not count for much.
 constexpr int64_t kFixedSplitSize = 2048;
 
-int64_t max_rows(const PlanParams& p) {
-  return p.max_seqlen_q > 0 ? std::min(p.max_seqlen_q, p.total_seqlen_q) : p.total_seqlen_q;
-}
-
-// Tiles of rows of all sequences, one KV head: each sequence may have one that is not full.
-int64_t max_row_tiles(const PlanParams& p, int64_t rows_per_tile) {
-  const int64_t group_size = p.num_q_heads / p.num_kv_heads;
-  const int64_t sequences = std::min(p.batch_size, p.total_seqlen_q);
-  const int64_t by_total = ceil_div(p.total_seqlen_q * group_size, rows_per_tile) + sequences;
-  const int64_t by_longest = sequences * ceil_div(max_rows(p) * group_size, rows_per_tile);
-  return std::min(by_total, by_longest);
-}
-
 void check_size_of(const PlanParams& p) {
   constexpr int64_t kMost = int64_t{1} << 24;
   MPFA_CHECK(p.batch_size <= kMost && p.total_seqlen_q <= kMost && p.num_q_heads <= kMost,
@@ -35,6 +22,18 @@ void check_size_of(const PlanParams& p) {
 }
 
 }  // namespace
+
+int64_t max_rows(const PlanParams& p) {
+  return p.max_seqlen_q > 0 ? std::min(p.max_seqlen_q, p.total_seqlen_q) : p.total_seqlen_q;
+}
+
+int64_t max_row_tiles(const PlanParams& p, int64_t rows_per_tile) {
+  const int64_t group_size = p.num_q_heads / p.num_kv_heads;
+  const int64_t sequences = std::min(p.batch_size, p.total_seqlen_q);
+  const int64_t by_total = ceil_div(p.total_seqlen_q * group_size, rows_per_tile) + sequences;
+  const int64_t by_longest = sequences * ceil_div(max_rows(p) * group_size, rows_per_tile);
+  return std::min(by_total, by_longest);
+}
 
 DecodePlan make_decode_plan(const PlanParams& params) {
   check_size_of(params);

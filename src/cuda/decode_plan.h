@@ -13,6 +13,11 @@ struct DecodePlan {
   kernels::DecodeWorkspace layout = {};
 };
 
+// Rows of q of one sequence, at most.
+int64_t max_rows(const PlanParams& params);
+// Tiles of rows of all sequences, one KV head: each sequence may have one that is not full.
+int64_t max_row_tiles(const PlanParams& params, int64_t rows_per_tile);
+
 // Errors: InvalidArgument where the plan's maxima are too large for the kernels.
 DecodePlan make_decode_plan(const PlanParams& params);
 

@@ -123,17 +123,6 @@ TEST(Decode, SeveralQueriesOfASequence) {
   }
 }
 
-TEST(Decode, LongQueries) {
-  AttentionShape shape;
-  shape.seqlens_q = {70, 3};
-  shape.seqlens_k = {100, 64};
-  shape.num_kv_heads = 1;
-  shape.head_dim = 128;
-  shape.page_size = 64;
-  shape.residual_rank = 8;
-  expect_right(shape);
-}
-
 TEST(Decode, Halves) {
   AttentionShape shape = decode_shape();
   shape.q_type = kF16;

@@ -102,6 +102,9 @@ DeviceCase::DeviceCase(AttentionCase& host, PlanParams limits)
   p.head_dim = shape.head_dim;
   p.total_seqlen_q = std::max(p.total_seqlen_q, host.q().shape()[0]);
   for (const int32_t n : shape.seqlens_k) p.max_seqlen_k = std::max<int64_t>(p.max_seqlen_k, n);
+  if (p.max_seqlen_q == 0) {
+    for (const int32_t n : shape.seqlens_q) p.max_seqlen_q = std::max<int64_t>(p.max_seqlen_q, n);
+  }
   if (p.kv_split_size == 0) p.kv_split_size = shape.kv_split_size;
   plan_ = mpfa::plan(p);
 

@@ -12,14 +12,6 @@
 namespace mpfa::tools {
 namespace {
 
-constexpr int64_t kChunk = 4096;  // tokens of K and V that fill a longer cache again and again
-
-DLDataType dtype_from_name(const std::string& name) {
-  if (name == "fp16") return dtype_of<Fp16>();
-  if (name == "fp32") return dtype_of<float>();
-  return dtype_of<Bf16>();
-}
-
 // A linear congruential generator: the same numbers on every machine, and fast enough for
 // gigabytes.
 class Random {
@@ -40,6 +32,31 @@ class Random {
 template <typename T>
 void fill(T* data, int64_t count, Random& random) {
   for (int64_t i = 0; i < count; ++i) data[i] = internal::from_float<T>(random.next());
+}
+
+// A shape too large would not fail at once: memory is handed out as it is touched.
+const BenchShape& checked(BenchMode mode, const BenchShape& shape, const WorkloadOptions& options) {
+  const double memory = physical_memory();
+  const KvCacheConfig config = cache_config(shape, options);
+  const auto batch_size = static_cast<double>(shape.batch_size);
+  const auto d = static_cast<double>(shape.head_dim);
+  const double tokens = batch_size * static_cast<double>(shape.length);
+  const double heads = mode == BenchMode::kAppend    ? static_cast<double>(shape.num_kv_heads)
+                       : mode == BenchMode::kPrefill ? static_cast<double>(shape.num_q_heads)
+                                                     : 0.0;
+  // K and V, or Q and out; and a slot for each token.
+  const double needed = memory_bytes(config) + tokens * (4 * d * heads + sizeof(int64_t));
+  MPFA_CHECK(memory == 0.0 || needed < memory, "needs ", bytes_text(needed),
+             ": must be below the machine's ", bytes_text(memory));
+  return shape;
+}
+
+}  // namespace
+
+DLDataType dtype_from_name(const std::string& name) {
+  if (name == "fp16") return dtype_of<Fp16>();
+  if (name == "fp32") return dtype_of<float>();
+  return dtype_of<Bf16>();
 }
 
 void fill_random(const OwnedTensor& tensor, uint64_t seed) {
@@ -70,30 +87,14 @@ KvCacheConfig cache_config(const BenchShape& shape, const WorkloadOptions& optio
   return config;
 }
 
-// A shape too large would not fail at once: memory is handed out as it is touched.
-const BenchShape& checked(BenchMode mode, const BenchShape& shape, const WorkloadOptions& options) {
-  const double memory = physical_memory();
-  const KvCacheConfig config = cache_config(shape, options);
-  const auto batch_size = static_cast<double>(shape.batch_size);
-  const auto d = static_cast<double>(shape.head_dim);
-  // Sequences take whole pages, each with its own k_first.
+double memory_bytes(const KvCacheConfig& config) {
+  // Every page has its own k_first.
   const double page_bytes =
       bytes_per_token_and_kv_head(config) * static_cast<double>(config.page_size) +
-      (config.first_key ? 2 * d : 0.0);
-  const double cache_bytes =
-      static_cast<double>(config.num_pages) * static_cast<double>(shape.num_kv_heads) * page_bytes;
-  const double tokens = batch_size * static_cast<double>(shape.length);
-  const double heads = mode == BenchMode::kAppend    ? static_cast<double>(shape.num_kv_heads)
-                       : mode == BenchMode::kPrefill ? static_cast<double>(shape.num_q_heads)
-                                                     : 0.0;
-  // K and V, or Q and out; and a slot for each token.
-  const double needed = cache_bytes + tokens * (4 * d * heads + sizeof(int64_t));
-  MPFA_CHECK(memory == 0.0 || needed < memory, "needs ", bytes_text(needed),
-             ": must be below the machine's ", bytes_text(memory));
-  return shape;
+      (config.first_key ? 2.0 * static_cast<double>(config.head_dim) : 0.0);
+  return static_cast<double>(config.num_pages) * static_cast<double>(config.num_kv_heads) *
+         page_bytes;
 }
-
-}  // namespace
 
 std::string mode_name(BenchMode mode) {
   switch (mode) {
@@ -112,7 +113,7 @@ Workload::Workload(BenchMode mode, const BenchShape& shape, const WorkloadOption
       options_(options),
       cache_(cache_config(shape, options)) {
   const int64_t tokens = shape.batch_size * shape.length;
-  const int64_t chunk = mode == BenchMode::kAppend ? tokens : std::min(tokens, kChunk);
+  const int64_t chunk = mode == BenchMode::kAppend ? tokens : std::min(tokens, kChunkTokens);
   const DLDataType dtype = dtype_from_name(options.dtype);
   k_ = OwnedTensor("k", dtype, {chunk, shape.num_kv_heads, shape.head_dim});
   v_ = OwnedTensor("v", dtype, {chunk, shape.num_kv_heads, shape.head_dim});
@@ -140,8 +141,8 @@ void Workload::append(int64_t first_token, int64_t tokens) {
 
 void Workload::fill_cache() {
   const int64_t tokens = shape_.batch_size * shape_.length;
-  for (int64_t first = 0; first < tokens; first += kChunk) {
-    append(first, std::min(kChunk, tokens - first));
+  for (int64_t first = 0; first < tokens; first += kChunkTokens) {
+    append(first, std::min(kChunkTokens, tokens - first));
   }
 }
 

@@ -24,6 +24,18 @@ struct WorkloadOptions {
   int64_t kv_split_size = 0;
 };
 
+// Tokens of K and V that fill a longer cache again and again.
+inline constexpr int64_t kChunkTokens = 4096;
+
+// Of K, V and Q by the option's name.
+DLDataType dtype_from_name(const std::string& name);
+// Normal values, the same on every machine; of type BF16, FP16 or FP32.
+void fill_random(const OwnedTensor& tensor, uint64_t seed);
+// A cache whose sequences are all of a shape's length, with its tables.
+KvCacheConfig cache_config(const BenchShape& shape, const WorkloadOptions& options);
+// What the pages of a cache take in memory.
+double memory_bytes(const KvCacheConfig& config);
+
 // append: all tokens of all sequences into the pages. decode: one query row per sequence over its
 // whole length. prefill: as many query rows as keys, causal.
 class Workload {

@@ -22,11 +22,23 @@ __device__ __forceinline__ void copies_arrive(uint32_t barrier) {
   asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
 }
 
+// Waits until all copies of this thread are complete.
+__device__ __forceinline__ void wait_for_copies() {
+  asm volatile("cp.async.wait_all;" ::: "memory");
+}
+
 #if __CUDA_ARCH__ >= 900
 // Data that is read once: first to leave the L2 cache.
 __device__ __forceinline__ uint64_t evict_first_policy() {
   uint64_t policy;
   asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+  return policy;
+}
+
+// Leaves the order in which data leaves the L2 cache as it is.
+__device__ __forceinline__ uint64_t evict_unchanged_policy() {
+  uint64_t policy;
+  asm("createpolicy.fractional.L2::evict_unchanged.b64 %0, 1.0;" : "=l"(policy));
   return policy;
 }
 

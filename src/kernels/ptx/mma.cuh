@@ -26,4 +26,20 @@ __device__ __forceinline__ uint32_t transpose_8x8(uint32_t row) {
   return column;
 }
 
+// Four 8 x 8 matrices of 16-bit elements out of shared memory: lane 8 i + r gives the address of
+// row r of matrix i, and lane (g, t) gets columns 2t, 2t+1 of row g of each.
+__device__ __forceinline__ void load_matrices(uint32_t address, uint32_t (&matrices)[4]) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(matrices[0]), "=r"(matrices[1]), "=r"(matrices[2]), "=r"(matrices[3])
+               : "r"(address));
+}
+
+// Likewise, transposed: lane (g, t) gets rows 2t, 2t+1 of column g of each.
+__device__ __forceinline__ void load_matrices_transposed(uint32_t address,
+                                                         uint32_t (&matrices)[4]) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(matrices[0]), "=r"(matrices[1]), "=r"(matrices[2]), "=r"(matrices[3])
+               : "r"(address));
+}
+
 }  // namespace mpfa::kernels::ptx

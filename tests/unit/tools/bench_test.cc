@@ -20,6 +20,7 @@ TEST_F(BenchCli, EveryModeReportsItsShapes) {
   for (const std::string mode : {"append", "decode", "prefill"}) {
     const nlohmann::json result = run(mode);
     EXPECT_EQ(result["command"], "bench " + mode);
+    EXPECT_EQ(result["backend"], "cpu");
     EXPECT_EQ(result["repeat"], 3);
     EXPECT_TRUE(result["machine"].contains("attention_target"));
     ASSERT_EQ(result["results"].size(), 2u);
@@ -67,6 +68,32 @@ TEST_F(BenchCli, MistakesAreNamed) {
   fail(2, {"bench", "append", "--dtype", "fp8"}, {"--dtype", "fp8"});
   fail(2, {"bench", "append", "--kv-split-size", "128"}, {"--kv-split-size"});
   fail(1, {"bench", "prefill", "--shapes", "1x1024:1024x128@1024K"}, {"needs ", "GiB"});
+}
+
+TEST_F(BenchCli, OptionsOfAnotherBackEndAreRefused) {
+  const std::vector<std::string> decode = {"bench", "decode"};
+  const auto refuse = [&](std::vector<std::string> arguments,
+                          const std::vector<std::string>& parts) {
+    arguments.insert(arguments.begin(), decode.begin(), decode.end());
+    fail(2, arguments, parts);
+  };
+  refuse({"--suite", "wide"}, {"--suite needs --backend cuda"});
+  refuse({"--seqlen-q", "4"}, {"--seqlen-q needs --backend cuda"});
+  refuse({"--backend", "cuda", "--seqlen-q", "17"}, {"--seqlen-q", "16"});
+  refuse({"--backend", "rocm"}, {"--backend", "rocm"});
+  refuse({"--backend", "cuda", "--suite", "all"}, {"--suite", "all"});
+  refuse({"--backend", "cuda", "--page-size", "16"}, {"--page-size needs --shapes"});
+  refuse({"--backend", "cuda", "--suite", "wide", "--shapes", "1x1:1x64@1"}, {"--shapes"});
+  refuse({"--backend", "cuda", "--dtype", "fp32"}, {"--dtype fp32", "bf16 or fp16"});
+  fail(2, {"bench", "append", "--backend", "cuda"}, {"--backend"});
+}
+
+TEST_F(BenchCli, AMachineWithoutGpuIsAnError) {
+  const ProcessResult result = run_process(
+      {"env", "CUDA_VISIBLE_DEVICES=", MPFA_CLI, "bench", "decode", "--backend", "cuda"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(result.out, "");
+  EXPECT_NE(result.err.find("error: --backend cuda: "), std::string::npos) << result.err;
 }
 
 }  // namespace

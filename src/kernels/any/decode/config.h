@@ -35,6 +35,13 @@ struct DecodeConfig {
 // Barriers of a slot: K is there, V is there.
 inline constexpr int kSlotBarrierBytes = 2 * 8;
 
+// What a row needs when its output is there.
+struct alignas(16) RowEnd {
+  std::byte* out;  // where the output goes; null: there is no such row
+  float bias;      // rowbias as a logit, where the scores do not have it yet
+  float v_scale;
+};
+
 // What a query row needs beside its values.
 struct alignas(16) RowScalars {
   float lambda;       // turns scores into exponents of 2
@@ -42,26 +49,41 @@ struct alignas(16) RowScalars {
   float delta_scale;  // delta_s in units of scores
   float cap_factor;   // softcap: tanh((score + cap_bias) * cap_factor)
   float cap_bias;
-  float bias;          // rowbias as a logit, where the scores do not have it yet
-  int32_t begin, end;  // keys that the row sees
   // FP16 twice: what the residual's values are multiplied by (the same for all rows).
   uint32_t residual_factor;
-  uint32_t unused[3];
+  int32_t begin, end;  // keys that the row sees
+  RowEnd result;
 };
 static_assert(sizeof(RowScalars) == 48);
 
-// Where a CTA's parts lie in its shared memory, in bytes.
-struct SharedMemoryPlan {
-  int v = 0;      // [warps][stages] tiles of V, swizzled as a tensor map does
-  int tiles = 0;  // [warps][stages] tiles of the rest, each:
-  int codes = 0, scales = 0, residual = 0, delta = 0, tile_bytes = 0;
+// A warp's own copy of its CTA's record and segments: the one at hand, the next, and the one after
+// that.
+inline constexpr int kSegmentCopies = 3;
+struct WarpSegments {
+  DecodeRecordHead head;
+  DecodeSegment segments[kSegmentCopies];
+};
+
+// A pair that has parts in other CTAs too: what a warp keeps of it until it is merged.
+template <int kRows>
+struct alignas(16) SharedPair {
+  DecodeSegment segment;  // any of the pair's
+  RowEnd ends[kRows];
+};
+
+// Where a CTA's parts lie in its shared memory, in bytes. Tiles of V, [warps][stages], swizzled as
+// a tensor map does, come first.
+struct alignas(64) SharedMemoryPlan {
+  int tiles = 0;  // [warps][stages] tiles of the rest; each has codes first, and then:
+  int scales = 0, residual = 0, delta = 0, tile_bytes = 0;
+  int segments = 0;  // [warps] WarpSegments
+  int barriers = 0;  // [warps][stages]
+  int query = 0;     // [3] prepared queries
+  int coefficients = 0, scalars = 0, query_bytes = 0;
   int merge = 0;  // [2][warps] states
   int state_bytes = 0;
-  int query = 0;  // [3] prepared queries
-  int coefficients = 0, scalars = 0, query_bytes = 0;
-  int segments = 0;  // [warps][2] segments
-  int barriers = 0;  // [warps][stages]
-  int flag = 0;
+  int shared_pairs = 0;  // [warps][2]
+  int is_ours = 0;       // [2] int32: this CTA merges the parts of the pair
   int total = 0;
 };
 
@@ -82,9 +104,10 @@ constexpr SharedMemoryPlan plan_shared_memory(int warps, int rank, bool has_delt
   plan.scalars = plan.coefficients + kRows * 2 * kMaxRank;
   plan.query_bytes = plan.scalars + kRows * static_cast<int>(sizeof(RowScalars));
   plan.segments = plan.query + 3 * plan.query_bytes;
-  plan.barriers = plan.segments + 2 * warps * static_cast<int>(sizeof(DecodeSegment));
-  plan.flag = plan.barriers + tiles * kSlotBarrierBytes;
-  plan.total = plan.flag + 16;
+  plan.barriers = plan.segments + warps * static_cast<int>(sizeof(WarpSegments));
+  plan.shared_pairs = plan.barriers + tiles * kSlotBarrierBytes;
+  plan.is_ours = plan.shared_pairs + 2 * warps * static_cast<int>(sizeof(SharedPair<kRows>));
+  plan.total = plan.is_ours + 16;
   return plan;
 }
 

@@ -13,7 +13,12 @@ cudaError_t launch_decode_as(int warps, const DecodeParams& params, cudaStream_t
   const cudaError_t error = cudaFuncSetAttribute(
       decode_kernel<Config>, cudaFuncAttributeMaxDynamicSharedMemorySize, plan.total);
   if (error != cudaSuccess) return error;
-  decode_kernel<Config><<<params.layout.num_ctas, warps * 32, plan.total, stream>>>(params, plan);
+  DecodeParams p = params;
+  p.needs_rowbias = p.lse != nullptr || p.sinks != nullptr || p.softcap > 0;
+  p.has_k_scale = p.k_scale != nullptr;
+  p.has_k_first = p.k_first != nullptr;
+  p.has_v_scale = p.v_scale != nullptr;
+  decode_kernel<Config><<<p.layout.num_ctas, warps * 32, plan.total, stream>>>(p, plan);
   return cudaGetLastError();
 }
 

@@ -4,7 +4,6 @@
 #pragma once
 
 #include "kernels/any/decode/merge.cuh"
-#include "kernels/ptx/atomic.cuh"
 
 namespace mpfa::kernels {
 
@@ -13,43 +12,85 @@ template <class Config>
 class DecodeWarp {
  public:
   __device__ DecodeWarp(const DecodeParams& params, const SharedMemoryPlan& plan, std::byte* shared,
-                        const DecodeRecord& record, int warp, int num_warps, int lane)
+                        int warp, int num_warps, int lane)
       : p_(params),
         plan_(plan),
         shared_(shared),
-        record_(record),
         warp_(warp),
         num_warps_(num_warps),
         lane_(lane),
-        ring_(params, plan, ptx::shared_address(shared), record, warp, num_warps, lane) {}
+        ring_(params, plan, ptx::shared_address(shared), warp, num_warps, lane) {}
 
   // Segment by segment; a round attends to one and prepares the queries of the next.
   __device__ void run() {
-    const int num_segments = record_.num_segments;
+    read_record();
+    const int num_segments = own().head.num_segments;
+    if (num_segments == 0) return;  // the rest of the record means nothing
+    ring_.begin(own().head, segment_at(0), first_page_);
+    int ahead = 0;  // of the segment after the next, on its way
+    if (num_segments > 1) ahead = segment_word(1);
+    const int ticket = take_tickets();
 #pragma unroll 1
     for (int s = -1; s < num_segments; ++s) {
-      if (s >= 0) attend(segment_at(s), s);
+      if (s >= 0) {
+        if (s + 2 < num_segments) ahead = segment_word(s + 2);
+        if (s + 1 < num_segments) prefetch_queries(s + 1);
+        attend(s);
+      }
       if (s + 1 < num_segments) prepare_queries(s + 1);
+      if (s < 0) settle_tickets(ticket);
       __syncthreads();
-      if (s >= 0) merge(segment_at(s), s);
+      if (s >= 0) merge(s, s + 1 == num_segments);
+      if (s + 2 < num_segments) store_segment(s + 2, ahead);
     }
+    if (threadIdx.x == 0) record().head.num_launches = num_launches_ + 1;
   }
 
  private:
-  // A warp's own copies, of the segment at hand and of the next.
+  // ---- segments ----
+
+  __device__ __forceinline__ DecodeRecord& record() const {
+    return reinterpret_cast<DecodeRecord*>(p_.workspace)[blockIdx.x];
+  }
+  __device__ __forceinline__ WarpSegments& own() const {
+    return reinterpret_cast<WarpSegments*>(shared_ + plan_.segments)[warp_];
+  }
   __device__ __forceinline__ DecodeSegment& segment_at(int s) const {
-    return reinterpret_cast<DecodeSegment*>(shared_ + plan_.segments)[2 * warp_ + s % 2];
+    return own().segments[s % kSegmentCopies];
   }
 
-  __device__ __forceinline__ void fetch_segment(int s) const {
-    constexpr int kWords = sizeof(DecodeSegment) / 4;
-    const auto* all = reinterpret_cast<const DecodeSegment*>(p_.workspace + p_.layout.segments);
-    const DecodeSegment* from = s == 0 ? &record_.segment : all + record_.first_segment + s;
-    if (lane_ < kWords) {
-      reinterpret_cast<int*>(&segment_at(s))[lane_] = reinterpret_cast<const int*>(from)[lane_];
-    }
+  // All that the first copies need is read at once: the record's head and first segment, a word a
+  // lane, and its pages.
+  __device__ __forceinline__ void read_record() {
+    constexpr int kWords = (sizeof(DecodeRecordHead) + sizeof(DecodeSegment)) / 4;
+    static_assert(kWords <= 32);
+    const int word = reinterpret_cast<const int*>(&record())[min(lane_, kWords - 1)];
+    first_page_ = ring_.page_of_record(record());
+#if __CUDA_ARCH__ >= 900
+    if (Config::kIsBulk && warp_ == 0 && ptx::elect_one()) ptx::prefetch_tensor_map(p_.v_map);
+#endif
+    ring_.init_barriers();
+    if (lane_ < kWords) reinterpret_cast<int*>(&own())[lane_] = word;
+    __syncwarp();
+    const DecodeSegment& first = segment_at(0);
+    num_launches_ = own().head.num_launches;
+    first_shared_slot_ = first.num_sharers > 1 ? first.first_slot : -1;
+  }
+
+  // A lane's word of a segment.
+  static constexpr int kSegmentWords = sizeof(DecodeSegment) / 4;
+  __device__ __forceinline__ int segment_word(int s) const {
+    const auto* segments =
+        reinterpret_cast<const DecodeSegment*>(p_.workspace + p_.layout.segments);
+    const DecodeSegment* from = segments + own().head.first_segment + s;
+    return reinterpret_cast<const int*>(from)[min(lane_, kSegmentWords - 1)];
+  }
+  __device__ __forceinline__ void store_segment(int s, int word) const {
+    if (lane_ < kSegmentWords) reinterpret_cast<int*>(&segment_at(s))[lane_] = word;
     __syncwarp();
   }
+
+  // ---- queries ----
 
   // Three, so that a warp may prepare segment s + 2 while another still merges s.
   __device__ __forceinline__ std::byte* query_buffer(int s) const {
@@ -58,30 +99,28 @@ class DecodeWarp {
   __device__ __forceinline__ const RowScalars* scalars(int s) const {
     return reinterpret_cast<const RowScalars*>(query_buffer(s) + plan_.scalars);
   }
-  __device__ __forceinline__ StateView<Config> state(int s, int warp) const {
-    return {shared_ + plan_.merge + (s % 2 * num_warps_ + warp) * plan_.state_bytes};
+
+  __device__ __forceinline__ void prefetch_queries(int s) const {
+    QueryPreparer<Config>(p_, segment_at(s), lane_).prefetch(warp_);
   }
 
   // Rows are dealt out to the warps.
   __device__ __forceinline__ void prepare_queries(int s) {
-    fetch_segment(s);
     const DecodeSegment& segment = segment_at(s);
-    int first_page = 0;
-    if (p_.k_first != nullptr && segment.tile_begin == 0 && segment.num_tiles > 0) {
-      first_page =
-          s == 0 ? record_.pages[0] : p_.block_table[segment.sequence * p_.block_table_stride];
-      if (static_cast<uint32_t>(first_page) >= static_cast<uint32_t>(p_.num_pages)) first_page = 0;
-    }
-    QueryPreparer<Config> preparer(p_, segment, first_page, lane_);
 #pragma unroll 1
     for (int row = warp_;; row += num_warps_) {
+      QueryPreparer<Config> preparer(p_, segment, lane_);
       if (row < Config::kRows) preparer.load(row);
       // Small reads would come back behind all of the first tiles, were they issued later.
       if (s == 0 && row == warp_) ring_.start_first();
       if (row >= Config::kRows) break;
       preparer.prepare(row, query_buffer(s), plan_);
     }
+    if (segment.num_parts > 1) clear_partial(segment);
+    if (segment.num_parts > 1) keep(segment, s);
   }
+
+  // ---- tiles ----
 
   __device__ __forceinline__ TileView view_of(const DecodeSegment& segment) const {
     const int length = segment.seqlen_k;
@@ -101,7 +140,8 @@ class DecodeWarp {
     return view;
   }
 
-  __device__ __forceinline__ void attend(const DecodeSegment& segment, int s) {
+  __device__ __forceinline__ void attend(int s) {
+    const DecodeSegment& segment = segment_at(s);
     const RowScalars* rows = scalars(s);
     QueryFragments<Config> queries;
     queries.load(query_buffer(s), plan_, p_.residual_rank, rows, lane_);
@@ -141,7 +181,7 @@ class DecodeWarp {
     if (Config::kHasExtra && p_.delta_s != nullptr) {
       add_delta<Config>(scores, slot.keys, plan_, rows, min(p_.group_size, Config::kRows), lane_);
     }
-    if (first == 0 && p_.k_first != nullptr) add_first_key<Config>(scores, rows, lane_);
+    if (first == 0 && p_.has_k_first) add_first_key<Config>(scores, rows, lane_);
     if (Config::kHasExtra && p_.softcap > 0) cap_scores<Config>(scores, rows, lane_);
     if (!is_whole) mask_scores<Config>(scores, rows, first, lane_);
     softmax.to_exponents(scores, output);
@@ -156,58 +196,141 @@ class DecodeWarp {
     }
   }
 
-  // A warp a row: the warps' states become the result, or a part's; and by the CTA that comes last,
-  // the parts become the result.
-  __device__ __forceinline__ void merge(const DecodeSegment& segment, int s) {
-    const int rows = min(Config::kRows, segment.seqlen_q * p_.group_size - segment.first_row);
-    std::byte* const states = state(s, 0).base;
-    StateList<Config> list = {states, states, plan_.state_bytes, num_warps_};
-    bool is_result = segment.num_parts == 1;
+  // ---- merging ----
+
+  __device__ __forceinline__ StateView<Config> state(int s, int warp) const {
+    return {shared_ + plan_.merge + ((s & 1) * num_warps_ + warp) * plan_.state_bytes};
+  }
+
+  // Launches take turns with two halves of the partial states: one is written and waited for, while
+  // the other is made ready for the next launch.
+  __device__ __forceinline__ std::byte* partial(int64_t slot, int launch) const {
+    return p_.workspace + p_.layout.partials +
+           ((launch & 1) * int64_t{p_.layout.num_slots} + slot) * plan_.state_bytes;
+  }
+  __device__ __forceinline__ void clear_partial(const DecodeSegment& segment) const {
+    std::byte* to = partial(partial_slot(segment), num_launches_ + 1);
+    const int step = 16 * static_cast<int>(blockDim.x);
+#pragma unroll 1
+    for (int at = 16 * static_cast<int>(threadIdx.x); at < plan_.state_bytes; at += step) {
+      *reinterpret_cast<uint4*>(to + at) =
+          make_uint4(kNotWritten, kNotWritten, kNotWritten, kNotWritten);
+    }
+  }
+
+  // The first and the last pair of a CTA may have parts in other CTAs. The last CTA that takes up
+  // work on a pair will merge it: by then all others have, and so will finish theirs, whatever the
+  // order in which blocks start. It merges when its own parts are done, and so no CTA waits before
+  // it has written all that others wait for.
+  using Pair = SharedPair<Config::kRows>;
+  __device__ __forceinline__ Pair& shared_pair(int i) const {
+    return reinterpret_cast<Pair*>(shared_ + plan_.shared_pairs)[2 * warp_ + i];
+  }
+  __device__ __forceinline__ volatile int& is_ours(int i) const {
+    return reinterpret_cast<volatile int*>(shared_ + plan_.is_ours)[i];
+  }
+
+  __device__ __forceinline__ bool has_tickets() const {
+    return warp_ == num_warps_ - 1 && lane_ < 2;
+  }
+  __device__ __forceinline__ int num_sharers(int i) const {
+    return i == 0 ? segment_at(0).num_sharers : own().head.last_sharers;
+  }
+  __device__ __forceinline__ int* counter(int i) const {
+    return reinterpret_cast<int*>(p_.workspace + p_.layout.counters) +
+           (i == 0 ? segment_at(0).first_slot : own().head.last_slot);
+  }
+
+  // Lane i asks for pair i; nobody waits for the answer yet.
+  __device__ __forceinline__ int take_tickets() const {
+    if (!has_tickets() || num_sharers(lane_) == 1) return 0;
+    return ptx::add_relaxed(counter(lane_), 1);
+  }
+  __device__ __forceinline__ void settle_tickets(int ticket) const {
+    if (!has_tickets()) return;
+    const int sharers = num_sharers(lane_);
+    const bool is_last = sharers > 1 && ticket == sharers - 1;
+    if (is_last) *counter(lane_) = 0;
+    is_ours(lane_) = is_last ? 1 : 0;
+  }
+
+  // The warps' states become the result, or a part's; and behind the last part that this CTA has of
+  // a pair, parts become the result.
+  __device__ __forceinline__ void merge(int s, bool is_last) const {
+    const DecodeSegment& segment = segment_at(s);
+    merge_warps(segment, s);
+    const Pair* pair = nullptr;
+    if (segment.num_parts > 1 && segment.num_sharers == 1 &&
+        segment.part + 1 == segment.num_parts) {
+      pair = &shared_pair(1);  // not shared, but complete
+    }
+    int next = is_last ? 0 : 2;
 #pragma unroll 1
     for (;;) {
-#pragma unroll 1
-      for (int row = warp_; row < rows; row += num_warps_) {
-        const auto merged = merge_row<Config>(list, row, lane_);
-        if (is_result) {
-          store_result<Config>(p_, segment, merged, scalars(s)[row], row, lane_);
-        } else {
-          store_partial<Config>(merged, partial(slot_of(segment, segment.part)), row, lane_);
-        }
+      if (pair == nullptr) {
+        while (next < 2 && is_ours(next) == 0) ++next;
+        if (next >= 2) return;
+        pair = &shared_pair(next++);
       }
-      if (is_result || !arrives_last(segment)) break;
-      is_result = true;
-      list = {partial(segment.first_slot).base, partial(segment.other_slots).base,
-              plan_.state_bytes, segment.num_parts};
+      merge_parts(*pair);
+      pair = nullptr;
     }
   }
 
-  __device__ __forceinline__ static int slot_of(const DecodeSegment& segment, int part) {
-    return part == 0 ? segment.first_slot : segment.other_slots + part;
-  }
-  __device__ __forceinline__ StateView<Config> partial(int slot) const {
-    return {p_.workspace + p_.layout.partials + int64_t{slot} * plan_.state_bytes};
+  // Where a warp prepares a row, it also merges it, so it needs no other's.
+  __device__ __forceinline__ void keep(const DecodeSegment& segment, int s) const {
+    __syncwarp();
+    Pair& pair =
+        shared_pair(segment.num_sharers > 1 && segment.first_slot == first_shared_slot_ ? 0 : 1);
+    if (lane_ < kSegmentWords) {
+      reinterpret_cast<int*>(&pair.segment)[lane_] = reinterpret_cast<const int*>(&segment)[lane_];
+    }
+    const int row = warp_ + lane_ * num_warps_;
+    if (row < Config::kRows) pair.ends[row] = scalars(s)[row].result;
+    __syncwarp();
   }
 
-  // The parts are added up in their order, whoever comes last: results do not depend on it.
-  __device__ __forceinline__ bool arrives_last(const DecodeSegment& segment) const {
-    auto* is_last = reinterpret_cast<volatile int*>(shared_ + plan_.flag);
-    // What the warps have written comes before the barrier, and so before the counter.
-    __syncthreads();
-    if (threadIdx.x == 0) {
-      auto* counter =
-          reinterpret_cast<int*>(p_.workspace + p_.layout.counters) + segment.first_slot;
-      const int arrived = ptx::add_acquire_release(counter, 1) + 1;
-      if (arrived == segment.num_parts) *counter = 0;
-      *is_last = arrived == segment.num_parts ? 1 : 0;
-    }
-    __syncthreads();
-    return *is_last != 0;
+  // A warp a row.
+  template <class Function>
+  __device__ __forceinline__ void for_each_row(const DecodeSegment& segment,
+                                               Function function) const {
+    const int rows = min(Config::kRows, segment.seqlen_q * p_.group_size - segment.first_row);
+#pragma unroll 1
+    for (int row = warp_; row < rows; row += num_warps_) function(row);
+  }
+
+  __device__ __forceinline__ void merge_warps(const DecodeSegment& segment, int s) const {
+    const std::byte* states = state(s, 0).base;
+    const StateList list = {states, states, plan_.state_bytes, num_warps_};
+    const StateView<Config> part = {partial(partial_slot(segment), num_launches_)};
+    for_each_row(segment, [&](int row) {
+      const MergedRow merged = merge_row<Writers::kWarps, Config>(list, row, lane_);
+      if (segment.num_parts == 1) {
+        store_result<Config>(p_, segment, merged, scalars(s)[row].result, row, lane_);
+      } else {
+        store_partial<Config>(merged, part, row, lane_);
+      }
+    });
+  }
+
+  // The parts are added up in their order, whoever does it: results do not depend on that.
+  __device__ __forceinline__ void merge_parts(const Pair& pair) const {
+    const DecodeSegment& segment = pair.segment;
+    const StateList list = {partial(segment.first_slot, num_launches_),
+                            partial(segment.other_slots, num_launches_), plan_.state_bytes,
+                            segment.num_parts};
+    for_each_row(segment, [&](int row) {
+      const MergedRow merged = merge_row<Writers::kCtas, Config>(list, row, lane_);
+      store_result<Config>(p_, segment, merged, pair.ends[row], row, lane_);
+    });
   }
 
   const DecodeParams& p_;
   const SharedMemoryPlan& plan_;
   std::byte* shared_;
-  const DecodeRecord& record_;
+  int first_page_ = 0;          // for TileRing::begin()
+  int num_launches_ = 0;        // of this schedule, before this one
+  int first_shared_slot_ = -1;  // DecodeSegment::first_slot of the first pair, if it is shared
   int warp_;
   int num_warps_;
   int lane_;
@@ -225,9 +348,10 @@ __global__ void __launch_bounds__(Config::kMaxThreads, 1)
 #endif
   if constexpr (!kIsForThisGpu) return;
   extern __shared__ __align__(1024) std::byte shared[];
-  const auto& record = reinterpret_cast<const DecodeRecord*>(params.workspace)[blockIdx.x];
-  DecodeWarp<Config>(params, plan, shared, record, static_cast<int>(threadIdx.x / 32),
-                     static_cast<int>(blockDim.x / 32), static_cast<int>(threadIdx.x % 32))
+  // The compiler cannot know otherwise that it is the same for the whole warp.
+  const int warp = __shfl_sync(~0u, static_cast<int>(threadIdx.x / 32), 0);
+  DecodeWarp<Config>(params, plan, shared, warp, static_cast<int>(blockDim.x / 32),
+                     static_cast<int>(threadIdx.x % 32))
       .run();
 }
 

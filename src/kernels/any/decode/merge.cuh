@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/any/decode/values.cuh"
+#include "kernels/ptx/atomic.cuh"
 
 namespace mpfa::kernels {
 
@@ -12,14 +13,19 @@ template <class Config>
 struct StateView {
   std::byte* base;
 
-  // Dims 8 * chunk to 8 * chunk + 7 of a row. Chunks are exchanged so that the rows of a quad of
-  // lanes meet different banks of shared memory.
-  __device__ __forceinline__ uint32_t* output(int row, int chunk) const {
+  // Byte of dims 8 * chunk to 8 * chunk + 7 of a row. Chunks are exchanged so that the rows of a
+  // quad of lanes meet different banks of shared memory.
+  __device__ __forceinline__ static int output_at(int row, int chunk) {
     const int exchanged = chunk ^ ((row >> 1 & 1) | (row >> 2 & 1) << 2);
-    return reinterpret_cast<uint32_t*>(base + row * Config::kHeadDim * 2 + exchanged * 16);
+    return row * Config::kHeadDim * 2 + exchanged * 16;
   }
-  __device__ __forceinline__ float2* weight(int row) const {
-    return reinterpret_cast<float2*>(base + Config::kRows * Config::kHeadDim * 2) + row;
+  __device__ __forceinline__ static int weight_at(int row) {
+    return Config::kRows * Config::kHeadDim * 2 + row * 8;
+  }
+
+  template <class T>
+  __device__ __forceinline__ T* at(int byte) const {
+    return reinterpret_cast<T*>(base + byte);
   }
 };
 
@@ -44,158 +50,244 @@ __device__ __forceinline__ void publish(const Output<Config>& output, SoftmaxSta
       }
 #pragma unroll
       for (int j = 0; j < Config::kSteps; j += 4) {
-        *reinterpret_cast<uint4*>(state.output(row, (g * Config::kSteps + j) / 4)) =
+        *state.template at<uint4>(state.output_at(row, (g * Config::kSteps + j) / 4)) =
             make_uint4(packed[j], packed[j + 1], packed[j + 2], packed[j + 3]);
       }
-      if (g == 0) *state.weight(row) = make_float2(softmax.offset[n][i], sum);
+      if (g == 0) {
+        *state.template at<float2>(state.weight_at(row)) = make_float2(softmax.offset[n][i], sum);
+      }
     }
   }
 }
 
-// What a row's states add up to, in one lane: dims [lane * kDims, +kDims).
-template <int kDims>
+// A row of states as a warp reads it: a lane has eight dims of every kGroups-th state.
+template <class Config>
+struct MergeLane {
+  static constexpr int kChunks = Config::kHeadDim / 8;
+  static constexpr int kGroups = 32 / kChunks;
+  int group;  // states group, group + kGroups, ...
+  int chunk;  // dims [8 * chunk, +8)
+
+  __device__ explicit MergeLane(int lane) : group(lane / kChunks), chunk(lane % kChunks) {}
+};
+
+// What a row's states add up to, in one lane: its dims, divided by the sum.
 struct MergedRow {
-  float output[kDims];  // divided by the sum
-  float offset;         // of the sum
+  float output[8];
+  float offset;  // of the sum
   float sum;
 };
 
 // Where states lie: number 0 at `first`, number i > 0 at others + i * stride.
-template <class Config>
 struct StateList {
-  std::byte* first;
-  std::byte* others;
-  int64_t stride;
+  const std::byte* first;
+  const std::byte* others;
+  int stride;
   int count;
 
-  __device__ __forceinline__ StateView<Config> operator[](int i) const {
-    return {i == 0 ? first : others + i * stride};
+  __device__ __forceinline__ const std::byte* operator[](int i) const {
+    return i == 0 ? first : others + int64_t{i} * stride;
   }
 };
 
-// States whose rows are on their way at once: each read takes as long as hundreds of instructions.
-inline constexpr int kStatesAtATime = 12;
+// Who writes the states that are merged.
+enum class Writers {
+  kWarps,  // of this CTA, before a barrier: they lie in shared memory
+  kCtas,   // any, at any time: they lie in global memory, kNotWritten until they are written
+};
 
-// Adds `count` states from number `first` on; lane first_lane + i has the weight of the i-th.
-template <class Config>
-__device__ __forceinline__ void add_states(const StateList<Config>& states, int first, int count,
-                                           int first_lane, float weight, int row, int lane,
-                                           MergedRow<Config::kHeadDim / 32>& merged) {
-  constexpr int kDims = Config::kHeadDim / 32;
-  uint32_t words[kStatesAtATime][kDims / 2];
+// A lane's share of a row of several states, and the weight of the one whose number is the lane's.
+template <Writers kWriters, class Config>
+struct StateWords {
+  // All on their way at once: each read takes as long as hundreds of instructions.
+  static constexpr int kStates = 8;
+  uint4 outputs[kStates];
+  uint2 weight;
+
+  // Of `count` states from number `first` on; zeros for the rest.
+  __device__ __forceinline__ void load(const StateList& states, int first, int count, int row,
+                                       int lane) {
+    using View = StateView<Config>;
+    const MergeLane<Config> own(lane);
+    weight = make_uint2(0, 0);
+    if (lane < count) weight = load<uint2>(states[first + lane] + View::weight_at(row));
+    const int at = View::output_at(row, own.chunk);
+    const std::byte* from = states[first + own.group] + at;
+    const std::byte* next = states.others + int64_t{first + own.group} * states.stride + at;
+    const int step = MergeLane<Config>::kGroups * states.stride;
 #pragma unroll
-  for (int i = 0; i < kStatesAtATime; ++i) {
-    const uint32_t* from =
-        states[first + min(i, count - 1)].output(row, lane * kDims / 8) + lane * kDims % 8 / 2;
-#pragma unroll
-    for (int j = 0; j < kDims / 2; ++j) words[i][j] = from[j];
-  }
-#pragma unroll
-  for (int i = 0; i < kStatesAtATime; ++i) {
-    const float of_state = __shfl_sync(~0u, weight, first_lane + i);
-    if (i >= count) continue;
-    merged.sum += of_state;
-#pragma unroll
-    for (int j = 0; j < kDims / 2; ++j) {
-      merged.output[2 * j] = fmaf(of_state, ptx::low_f16(words[i][j]), merged.output[2 * j]);
-      merged.output[2 * j + 1] =
-          fmaf(of_state, ptx::high_f16(words[i][j]), merged.output[2 * j + 1]);
+    for (int i = 0; i < kStates; ++i) {
+      outputs[i] = make_uint4(0, 0, 0, 0);
+      if (own.group + i * MergeLane<Config>::kGroups < count) outputs[i] = load<uint4>(from);
+      next += step;
+      from = next;
     }
+  }
+
+  // Another CTA has not written all of it yet.
+  __device__ __forceinline__ bool is_missing() const {
+    uint32_t most = max(weight.x, weight.y);
+#pragma unroll
+    for (const uint4& words : outputs) {
+      most = max(most, max(max(words.x, words.y), max(words.z, words.w)));
+    }
+    return most == kNotWritten;
+  }
+
+ private:
+  template <class T>
+  __device__ __forceinline__ static T load(const std::byte* from) {
+    if constexpr (kWriters == Writers::kCtas) {
+      return ptx::load_relaxed(reinterpret_cast<const T*>(from));
+    } else {
+      return *reinterpret_cast<const T*>(from);
+    }
+  }
+};
+
+// output += weight * the eight FP16 values of `words`.
+__device__ __forceinline__ void add_words(float (&output)[8], float weight, const uint4& words) {
+  const uint32_t pairs[4] = {words.x, words.y, words.z, words.w};
+#pragma unroll
+  for (int j = 0; j < 4; ++j) {
+    output[2 * j] = fmaf(weight, ptx::low_f16(pairs[j]), output[2 * j]);
+    output[2 * j + 1] = fmaf(weight, ptx::high_f16(pairs[j]), output[2 * j + 1]);
   }
 }
 
-// Adds states up. The order of additions is that of the list, whoever adds them.
-template <class Config>
-__device__ __forceinline__ MergedRow<Config::kHeadDim / 32> merge_row(
-    const StateList<Config>& states, int row, int lane) {
-  constexpr int kDims = Config::kHeadDim / 32;
-  MergedRow<kDims> merged;
+// Adds `count` states, from number `first` on, to what there is; those of a lane's group.
+template <Writers kWriters, class Config>
+__device__ __forceinline__ void add_states(const StateList& states, int first, int count, int row,
+                                           int lane, MergedRow& merged) {
+  using Words = StateWords<kWriters, Config>;
+  Words words;
+  words.load(states, first, count, row, lane);
+  if constexpr (kWriters == Writers::kCtas) {
+    while (__any_sync(~0u, words.is_missing())) words.load(states, first, count, row, lane);
+  }
+  const float offset = lane < count ? __uint_as_float(words.weight.x) : kNoKey;
+  float least = fminf(merged.offset, offset);
+#pragma unroll
+  for (int step = 16; step > 0; step /= 2) {
+    least = fminf(least, __shfl_xor_sync(~0u, least, step));
+  }
+  const float factor = ptx::exp2_approx(least - merged.offset);  // of what there is so far
+  merged.offset = least;
+  merged.sum *= factor;
+#pragma unroll
+  for (float& x : merged.output) x *= factor;
+  const float weight =
+      offset == kNoKey ? 0.0f : __uint_as_float(words.weight.y) * ptx::exp2_approx(least - offset);
+  const MergeLane<Config> own(lane);
+#pragma unroll
+  for (int i = 0; i < Words::kStates; ++i) {
+    const float of_state = __shfl_sync(~0u, weight, own.group + i * MergeLane<Config>::kGroups);
+    merged.sum += of_state;
+    add_words(merged.output, of_state, words.outputs[i]);
+  }
+}
+
+// Adds states up. The order of additions is that of the list, whoever adds them. States of other
+// CTAs are waited for.
+template <Writers kWriters, class Config>
+__device__ __forceinline__ MergedRow merge_row(const StateList& states, int row, int lane) {
+  constexpr int kAtATime = StateWords<kWriters, Config>::kStates * MergeLane<Config>::kGroups;
+  static_assert(kAtATime <= 32);
+  MergedRow merged;
   merged.sum = 0.0f;
+  merged.offset = kNoKey;
 #pragma unroll
   for (float& x : merged.output) x = 0.0f;
-  float lowest = kNoKey;
 #pragma unroll 1
-  for (int begin = 0; begin < states.count; begin += 32) {
-    // Lane i has the weight of state begin + i.
-    float2 own = make_float2(kNoKey, 0.0f);
-    if (begin + lane < states.count) own = *states[begin + lane].weight(row);
-    float least = fminf(lowest, own.x);
-#pragma unroll
-    for (int step = 16; step > 0; step /= 2) {
-      least = fminf(least, __shfl_xor_sync(~0u, least, step));
-    }
-    const float factor = ptx::exp2_approx(least - lowest);  // of what there is so far
-    merged.sum *= factor;
-#pragma unroll
-    for (float& x : merged.output) x *= factor;
-    lowest = least;
-    const float weight = own.x == kNoKey ? 0.0f : own.y * ptx::exp2_approx(lowest - own.x);
-    const int here = min(32, states.count - begin);
-#pragma unroll 1
-    for (int first = 0; first < here; first += kStatesAtATime) {
-      add_states<Config>(states, begin + first, min(kStatesAtATime, here - first), first, weight,
-                         row, lane, merged);
-    }
+  for (int first = 0; first < states.count; first += kAtATime) {
+    const int count = min(kAtATime, states.count - first);
+    add_states<kWriters, Config>(states, first, count, row, lane, merged);
   }
-  merged.offset = lowest;
-  const float inverse = lowest == kNoKey ? 0.0f : ptx::reciprocal_approx(merged.sum);
+#pragma unroll
+  for (int step = MergeLane<Config>::kChunks; step < 32; step *= 2) {
+    merged.sum += __shfl_xor_sync(~0u, merged.sum, step);
+#pragma unroll
+    for (float& x : merged.output) x += __shfl_xor_sync(~0u, x, step);
+  }
+  const float inverse = merged.offset == kNoKey ? 0.0f : ptx::reciprocal_approx(merged.sum);
 #pragma unroll
   for (float& x : merged.output) x *= inverse;
   return merged;
 }
 
-// Writes a merged row as a partial state.
+// Writes a merged row as a partial state, for whichever CTA waits for it.
 template <class Config>
-__device__ __forceinline__ void store_partial(const MergedRow<Config::kHeadDim / 32>& merged,
+__device__ __forceinline__ void store_partial(const MergedRow& merged,
                                               const StateView<Config>& state, int row, int lane) {
-  constexpr int kDims = Config::kHeadDim / 32;
-#pragma unroll
-  for (int j = 0; j < kDims; j += 2) {
-    state.output(row, lane * kDims / 8)[(lane * kDims % 8 + j) / 2] =
-        ptx::f16x2(merged.output[j], merged.output[j + 1]);
+  const MergeLane<Config> own(lane);
+  if (own.group != 0) return;
+  const float* x = merged.output;
+  ptx::store_relaxed(state.template at<uint4>(state.output_at(row, own.chunk)),
+                     make_uint4(ptx::f16x2(x[0], x[1]), ptx::f16x2(x[2], x[3]),
+                                ptx::f16x2(x[4], x[5]), ptx::f16x2(x[6], x[7])));
+  if (lane == 0) {
+    ptx::store_relaxed(state.template at<uint2>(state.weight_at(row)),
+                       make_uint2(__float_as_uint(merged.offset), __float_as_uint(merged.sum)));
   }
-  if (lane == 0) *state.weight(row) = make_float2(merged.offset, merged.sum);
 }
 
-// Writes a merged row as the result: output, LSE, with what sinks add to the denominator.
-template <class Config>
-__device__ __forceinline__ void store_result(const DecodeParams& p, const DecodeSegment& segment,
-                                             const MergedRow<Config::kHeadDim / 32>& merged,
-                                             const RowScalars& scalars, int row, int lane) {
-  constexpr int kDims = Config::kHeadDim / 32;
+// LSE, with what sinks add to the denominator; returns by what they lower the output.
+__device__ __forceinline__ float finish_denominator(const DecodeParams& p,
+                                                    const DecodeSegment& segment,
+                                                    const MergedRow& merged, float bias, int row,
+                                                    int lane) {
   const QueryRow query = query_row(p, segment, row);
-  if (!query.is_valid) return;
-  const int64_t out_row = segment.q_begin + query.position;
-  const bool has_keys = merged.offset != kNoKey;
-  float factor = scale_of(p.v_scale, p.v_scale_strides, segment.stats_row, segment.kv_head);
   constexpr float kLn2 = 0.6931471805599453f;
   float lse = __uint_as_float(0xFF800000u);
-  if (has_keys) {
-    lse = (__log2f(merged.sum) - merged.offset) * kLn2 + scalars.bias;
+  float factor = 1.0f;
+  if (merged.offset != kNoKey) {
+    lse = (__log2f(merged.sum) - merged.offset) * kLn2 + bias;
     if (p.sinks != nullptr) {
       const float sink = p.sinks[query.head * p.sinks_stride];
       const float beyond = sink - lse;
       const float with_sink = fmaxf(lse, sink) + __logf(1.0f + __expf(-fabsf(beyond)));
-      factor *= __expf(lse - with_sink);
+      factor = __expf(lse - with_sink);
       lse = with_sink;
     }
   }
-  uint16_t packed[kDims];
-#pragma unroll
-  for (int j = 0; j < kDims; j += 2) {
-    const float low = merged.output[j] * factor;
-    const float high = merged.output[j + 1] * factor;
-    const uint32_t pair = p.is_bf16 != 0 ? ptx::bf16x2(low, high) : ptx::f16x2(low, high);
-    packed[j] = static_cast<uint16_t>(pair);
-    packed[j + 1] = static_cast<uint16_t>(pair >> 16);
-  }
-  auto* out = reinterpret_cast<uint16_t*>(p.out) + out_row * p.out_row_stride +
-              query.head * p.out_head_stride + lane * kDims;
-#pragma unroll
-  for (int j = 0; j < kDims; ++j) out[j] = packed[j];
   if (lane == 0 && p.lse != nullptr) {
-    p.lse[out_row * p.lse_row_stride + query.head * p.lse_head_stride] = lse;
+    p.lse[(segment.q_begin + query.position) * p.lse_row_stride + query.head * p.lse_head_stride] =
+        lse;
   }
+  return factor;
+}
+
+// Eight values of BF16 or FP16, aligned to their own size or better.
+__device__ __forceinline__ void store_16bit(std::byte* to, const uint4& words) {
+  if (reinterpret_cast<uintptr_t>(to) % 16 == 0) {
+    *reinterpret_cast<uint4*>(to) = words;
+    return;
+  }
+  const uint32_t pairs[4] = {words.x, words.y, words.z, words.w};
+#pragma unroll
+  for (int j = 0; j < 8; ++j) {
+    reinterpret_cast<uint16_t*>(to)[j] = static_cast<uint16_t>(pairs[j / 2] >> (16 * (j % 2)));
+  }
+}
+
+// Writes a merged row as the result.
+template <class Config>
+__device__ __forceinline__ void store_result(const DecodeParams& p, const DecodeSegment& segment,
+                                             const MergedRow& merged, const RowEnd& end, int row,
+                                             int lane) {
+  if (end.out == nullptr) return;
+  float factor = end.v_scale;
+  if (p.needs_rowbias) factor *= finish_denominator(p, segment, merged, end.bias, row, lane);
+  const MergeLane<Config> own(lane);
+  if (own.group != 0) return;
+  uint32_t pairs[4];
+#pragma unroll
+  for (int j = 0; j < 4; ++j) {
+    const float low = merged.output[2 * j] * factor;
+    const float high = merged.output[2 * j + 1] * factor;
+    pairs[j] = p.is_bf16 != 0 ? ptx::bf16x2(low, high) : ptx::f16x2(low, high);
+  }
+  store_16bit(end.out + own.chunk * 16, make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]));
 }
 
 }  // namespace mpfa::kernels

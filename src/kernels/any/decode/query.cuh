@@ -5,6 +5,7 @@
 #include "kernels/any/decode/config.h"
 #include "kernels/ptx/barrier.cuh"
 #include "kernels/ptx/convert.cuh"
+#include "kernels/ptx/prefetch.cuh"
 
 namespace mpfa::kernels {
 
@@ -72,16 +73,27 @@ struct LaneValues {
   float x[kDims];
 };
 
+// The same as it lies in memory: BF16 or FP16. Converting it means waiting for it.
 template <int kDims>
-__device__ __forceinline__ LaneValues<kDims> load_16bit(const std::byte* row, int lane,
-                                                        bool is_bf16) {
-  LaneValues<kDims> values;
+struct LaneHalves {
+  uint16_t bits[kDims];
+
+  __device__ __forceinline__ LaneValues<kDims> to_float(bool is_bf16) const {
+    LaneValues<kDims> values;
+#pragma unroll
+    for (int i = 0; i < kDims; ++i) {
+      values.x[i] = is_bf16 ? __uint_as_float(uint32_t{bits[i]} << 16) : ptx::low_f16(bits[i]);
+    }
+    return values;
+  }
+};
+
+template <int kDims>
+__device__ __forceinline__ LaneHalves<kDims> load_16bit(const std::byte* row, int lane) {
+  LaneHalves<kDims> values;
   const auto* elements = reinterpret_cast<const uint16_t*>(row);
 #pragma unroll
-  for (int i = 0; i < kDims; ++i) {
-    const uint32_t bits = elements[lane + 32 * i];
-    values.x[i] = is_bf16 ? __uint_as_float(bits << 16) : ptx::low_f16(bits);
-  }
+  for (int i = 0; i < kDims; ++i) values.bits[i] = __ldg(elements + lane + 32 * i);
   return values;
 }
 
@@ -129,9 +141,19 @@ class QueryPreparer {
   using Values = LaneValues<kDims>;
   static constexpr int kDirections = 8;  // that are read at a time
 
-  __device__ QueryPreparer(const DecodeParams& params, const DecodeSegment& segment, int first_page,
-                           int lane)
-      : p_(params), segment_(segment), first_page_(first_page), lane_(lane) {}
+  __device__ QueryPreparer(const DecodeParams& params, const DecodeSegment& segment, int lane)
+      : p_(params), segment_(segment), lane_(lane) {}
+
+  // Hints what load(warp) will read; all warps together read nothing twice.
+  __device__ __forceinline__ void prefetch(int warp) {
+    row_ = query_row(p_, segment_, warp);
+    if (!row_.is_valid || warp >= Config::kRows) return;
+    prefetch_bytes<Config::kHeadDim * 2>(q_row());
+    if (warp < p_.residual_rank) prefetch_bytes<Config::kHeadDim * 4>(direction(warp));
+    if (warp > 0) return;  // the same for all rows
+    if (p_.needs_rowbias) prefetch_bytes<Config::kHeadDim * 4>(mean_row());
+    if (has_first_key()) prefetch_bytes<Config::kHeadDim * 2>(first_key_row());
+  }
 
   // Starts reading all that a row needs.
   __device__ __forceinline__ void load(int row) {
@@ -151,7 +173,8 @@ class QueryPreparer {
       if (lane_ == 0) *scalars = {.lambda = 1.0f};
       return;
     }
-    const float rowbias = needs_rowbias() ? dot(q_, mean_) : 0.0f;
+    q_ = q_bits_.to_float(p_.is_bf16 != 0);
+    const float rowbias = p_.needs_rowbias ? dot(q_, mean_) : 0.0f;
     if (Config::kHasExtra && p_.delta_s != nullptr) subtract_mean();
     const int exponent = kQueryExponent - largest_exponent();
     store_values(values, exponent);
@@ -163,37 +186,63 @@ class QueryPreparer {
   }
 
  private:
-  __device__ __forceinline__ bool needs_rowbias() const {
-    return p_.lse != nullptr || p_.sinks != nullptr || p_.softcap > 0;
+  __device__ __forceinline__ bool has_first_key() const {
+    return p_.has_k_first && segment_.tile_begin == 0 && segment_.num_tiles > 0;
+  }
+
+  __device__ __forceinline__ const std::byte* q_row() const {
+    return p_.q + 2 * ((segment_.q_begin + row_.position) * p_.q_row_stride +
+                       row_.head * p_.q_head_stride);
+  }
+  __device__ __forceinline__ const float* mean_row() const {
+    return p_.k_mean + segment_.stats_row * p_.k_mean_strides[0] +
+           segment_.kv_head * p_.k_mean_strides[1];
+  }
+  __device__ __forceinline__ const std::byte* first_key_row() const {
+    // TileRing reports a page that is out of range.
+    const bool is_page =
+        static_cast<uint32_t>(segment_.first_page) < static_cast<uint32_t>(p_.num_pages);
+    return p_.k_first + (is_page ? segment_.first_page : 0) * p_.k_first_strides.page +
+           segment_.kv_head * p_.k_first_strides.head;
+  }
+  __device__ __forceinline__ const float* direction(int j) const {
+    return p_.residual_basis + segment_.stats_row * p_.residual_basis_strides[0] +
+           segment_.kv_head * p_.residual_basis_strides[1] + j * p_.residual_basis_strides[2];
+  }
+
+  template <int kBytes>
+  __device__ __forceinline__ void prefetch_bytes(const void* row) const {
+    constexpr int kSector = 32;
+    if (lane_ < kBytes / kSector) {
+      ptx::prefetch_l2(static_cast<const std::byte*>(row) + lane_ * kSector);
+    }
   }
 
   __device__ __forceinline__ void load_row() {
-    const int head = segment_.kv_head;
-    const int stats = segment_.stats_row;
-    const int64_t at =
-        (segment_.q_begin + row_.position) * p_.q_row_stride + row_.head * p_.q_head_stride;
-    q_ = load_16bit<kDims>(p_.q + at * 2, lane_, p_.is_bf16 != 0);
-    k_scale_ = scale_of(p_.k_scale, p_.k_scale_strides, stats, head);
-    if (needs_rowbias()) {
-      mean_ = load_float<kDims>(
-          p_.k_mean + stats * p_.k_mean_strides[0] + head * p_.k_mean_strides[1], lane_);
+    q_bits_ = load_16bit<kDims>(q_row(), lane_);
+    if (p_.has_k_scale) {
+      k_scale_ = scale_of(p_.k_scale, p_.k_scale_strides, segment_.stats_row, segment_.kv_head);
     }
-    if (p_.k_first != nullptr && segment_.tile_begin == 0 && segment_.num_tiles > 0) {
-      k_first_ = load_16bit<kDims>(
-          p_.k_first + first_page_ * p_.k_first_strides.page + head * p_.k_first_strides.head,
-          lane_, true);
+    if (p_.has_v_scale) {
+      v_scale_ = scale_of(p_.v_scale, p_.v_scale_strides, segment_.stats_row, segment_.kv_head);
     }
-    if (p_.residual_rank > 0) load_directions(0);
+    if (p_.needs_rowbias) mean_ = load_float<kDims>(mean_row(), lane_);
+    if (has_first_key()) k_first_ = load_16bit<kDims>(first_key_row(), lane_);
+    if (p_.residual_rank > 0) {
+      load_directions(0);
+      if (lane_ < p_.residual_rank) {
+        residual_scale_ = __ldg(
+            p_.residual_scale + segment_.stats_row * p_.residual_scale_strides[0] +
+            segment_.kv_head * p_.residual_scale_strides[1] + lane_ * p_.residual_scale_strides[2]);
+      }
+    }
   }
 
   // kDirections of the residual's, from `first` on.
   __device__ __forceinline__ void load_directions(int first) {
-    const float* basis = p_.residual_basis + segment_.stats_row * p_.residual_basis_strides[0] +
-                         segment_.kv_head * p_.residual_basis_strides[1];
 #pragma unroll
     for (int j = 0; j < kDirections; ++j) {
-      const int direction = min(first + j, p_.residual_rank - 1);
-      directions_[j] = load_float<kDims>(basis + direction * p_.residual_basis_strides[2], lane_);
+      directions_[j] = load_float<kDims>(direction(min(first + j, p_.residual_rank - 1)), lane_);
     }
   }
 
@@ -224,16 +273,7 @@ class QueryPreparer {
   // Returns the factor of the residual's values.
   __device__ __forceinline__ uint32_t store_coefficients(uint16_t* coefficients, int unit) {
     const int rank = p_.residual_rank;
-    const int head = segment_.kv_head;
-    const int stats = segment_.stats_row;
-    // Lane j has the scale of direction j.
-    float scale = 0.0f;
-    if (lane_ < rank) {
-      scale = p_.residual_scale[stats * p_.residual_scale_strides[0] +
-                                head * p_.residual_scale_strides[1] +
-                                lane_ * p_.residual_scale_strides[2]] /
-              k_scale_;
-    }
+    const float scale = residual_scale_ / k_scale_;
     float own = 0.0f;
 #pragma unroll 1
     for (int first = 0; first < rank; first += kDirections) {
@@ -255,8 +295,11 @@ class QueryPreparer {
   __device__ __forceinline__ RowScalars scalars_of(int unit, float rowbias) const {
     RowScalars s = {};
     const float scale = p_.softmax_scale;
-    if (p_.k_first != nullptr) s.first_key = scale_by(dot(q_, k_first_) / k_scale_, unit);
-    s.delta_scale = scale_by(1.0f / k_scale_, unit);
+    const float inverse_scale = 1.0f / k_scale_;
+    if (has_first_key()) {
+      s.first_key = scale_by(dot(q_, k_first_.to_float(true)) * inverse_scale, unit);
+    }
+    s.delta_scale = scale_by(inverse_scale, unit);
     const float logit = scale_by(scale * k_scale_, -unit);  // of one unit
     // Not 0, however small: a hidden score is -inf, and 0 * inf is NaN. Not so large that a score
     // could leave FP32's range.
@@ -265,10 +308,13 @@ class QueryPreparer {
     s.lambda = fminf(fmaxf(lambda, 0x1p-126f), 0x1p80f);
     if (is_capped) {
       s.cap_factor = fminf(logit / p_.softcap, 0x1p80f);
-      s.cap_bias = scale_by(rowbias / k_scale_, unit);
+      s.cap_bias = scale_by(rowbias * inverse_scale, unit);
     } else {
-      s.bias = scale * rowbias;
+      s.result.bias = scale * rowbias;
     }
+    s.result.out = p_.out + 2 * ((segment_.q_begin + row_.position) * p_.out_row_stride +
+                                 row_.head * p_.out_head_stride);
+    s.result.v_scale = v_scale_;
     const int diagonal = row_.position + segment_.seqlen_k - segment_.seqlen_q;
     s.end = p_.causal != 0 ? min(segment_.seqlen_k, diagonal + 1) : segment_.seqlen_k;
     s.begin = p_.window_left >= 0 && p_.window_left < diagonal ? diagonal - p_.window_left : 0;
@@ -277,13 +323,16 @@ class QueryPreparer {
 
   const DecodeParams& p_;
   const DecodeSegment& segment_;
-  int first_page_;
   int lane_;
   QueryRow row_ = {0, 0, false};
+  // What load() reads, where it is needed.
   float k_scale_ = 1.0f;
+  float v_scale_ = 1.0f;
+  float residual_scale_ = 0.0f;  // lane j: of direction j
+  LaneHalves<kDims> q_bits_ = {};
+  LaneHalves<kDims> k_first_ = {};
   Values q_ = {};
   Values mean_ = {};
-  Values k_first_ = {};
   Values directions_[kDirections] = {};
 };
 

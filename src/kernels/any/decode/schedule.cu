@@ -99,7 +99,7 @@ class Scheduler {
     const int64_t begin = blockIdx.x * cut_.total / ctas;
     const int64_t end = (blockIdx.x + 1) * cut_.total / ctas;
     if (begin == end) {
-      if (threadIdx.x == 0) record_.num_segments = 0;
+      if (threadIdx.x == 0) record_.head.num_segments = 0;
       if (blockIdx.x == 0) count_errors();
       return;
     }
@@ -111,6 +111,7 @@ class Scheduler {
     }
     sync();
     write_pages();
+    clear_partials();
     if (blockIdx.x == 0) count_errors();
   }
 
@@ -199,27 +200,37 @@ class Scheduler {
       }
       return;
     }
-    cut_.part_tiles = p_.split_tiles;
     const int64_t ctas = p_.layout.num_ctas;
-    if (p_.split_tiles == 0 && pairs <= ctas) {
-      // At least as many tiles as if all parts were full; no more than if each pair had one that is
-      // empty beside.
-      auto low = static_cast<int32_t>(max((tiles + ctas - 1) / ctas, int64_t{1}));
-      const int64_t spare = max(ctas - pairs, int64_t{1});
-      const int64_t most = max(int64_t{ceil_div(p_.max_seqlen_k, kTileTokens)}, int64_t{1});
-      auto high = static_cast<int32_t>(
-          max(pairs < ctas ? min((tiles + spare - 1) / spare, most) : most, int64_t{low}));
-      while (low < high) {
-        const int32_t middle = low + (high - low) / 2;
-        if (total_measure(middle) <= ctas) {
-          high = middle;
-        } else {
-          low = middle + 1;
-        }
-      }
-      cut_.part_tiles = low;
+    if (p_.split_tiles > 0) {
+      cut_.part_tiles = p_.split_tiles;
+    } else if (pairs <= ctas) {
+      cut_.part_tiles = largest_part(tiles, pairs);
+      // Ranges give every CTA the same, but most of them one part more.
+      const int64_t in_range = (tiles + pairs * kPartCost + ctas - 1) / ctas + kPartCost;
+      if (in_range < cut_.part_tiles) cut_.part_tiles = 0;
     }
     cut_.total = total_measure(cut_.part_tiles);
+  }
+
+  // Tiles of the largest part if every pair is cut into equal parts and there is a CTA for each.
+  __device__ int32_t largest_part(int64_t tiles, int64_t pairs) {
+    const int64_t ctas = p_.layout.num_ctas;
+    // At least as many tiles as if all parts were full; no more than if each pair had one that is
+    // empty beside.
+    auto low = static_cast<int32_t>(max((tiles + ctas - 1) / ctas, int64_t{1}));
+    const int64_t spare = max(ctas - pairs, int64_t{1});
+    const int64_t most = max(int64_t{ceil_div(p_.max_seqlen_k, kTileTokens)}, int64_t{1});
+    auto high = static_cast<int32_t>(
+        max(pairs < ctas ? min((tiles + spare - 1) / spare, most) : most, int64_t{low}));
+    while (low < high) {
+      const int32_t middle = low + (high - low) / 2;
+      if (total_measure(middle) <= ctas) {
+        high = middle;
+      } else {
+        low = middle + 1;
+      }
+    }
+    return low;
   }
 
   // Finds the sequences that have the places `first` and `last`.
@@ -288,19 +299,25 @@ class Scheduler {
     segment.num_tiles = end - begin;
   }
 
+  __device__ DecodeSegment* segments() const {
+    return reinterpret_cast<DecodeSegment*>(p_.workspace + p_.layout.segments);
+  }
+
   __device__ void put(int32_t first, int32_t index, const DecodeSegment& segment) {
-    auto* segments = reinterpret_cast<DecodeSegment*>(p_.workspace + p_.layout.segments);
-    segments[first + index] = segment;
+    segments()[first + index] = segment;
     if (index == 0) record_.segment = segment;
+  }
+
+  __device__ void put_counts(int32_t first, int32_t count) {
+    record_.head.first_segment = first;
+    record_.head.num_segments = count;
+    record_.head.num_launches = 0;
   }
 
   // Parts [begin, end) of all: a thread each.
   __device__ void take_parts(int64_t begin, int64_t end) {
     const auto count = static_cast<int32_t>(end - begin);
-    if (threadIdx.x == 0) {
-      record_.first_segment = static_cast<int32_t>(begin);
-      record_.num_segments = count;
-    }
+    if (threadIdx.x == 0) put_counts(static_cast<int32_t>(begin), count);
     for (int32_t i = threadIdx.x; i < count; i += kThreads) {
       const int64_t place = begin + i;
       Found at = shared_.found[0];
@@ -318,6 +335,7 @@ class Scheduler {
       taken.num_parts = parts;
       taken.first_slot = static_cast<int32_t>(place) - taken.part;
       taken.other_slots = taken.first_slot;
+      taken.num_sharers = sharers_of(taken.first_slot, parts);
       const int64_t tiles = s.num_tiles;
       set_tiles(taken, s, static_cast<int32_t>(taken.part * tiles / parts),
                 static_cast<int32_t>((taken.part + 1) * tiles / parts));
@@ -328,6 +346,13 @@ class Scheduler {
   // The CTA whose range has a place.
   __device__ int32_t cta_at(int64_t place) const {
     return static_cast<int32_t>(((place + 1) * p_.layout.num_ctas - 1) / cut_.total);
+  }
+
+  // CTAs that have the places [first, first + count).
+  __device__ int32_t sharers_of(int64_t first, int32_t count) const {
+    // Fewer parts than CTAs: none has two.
+    if (cut_.total < p_.layout.num_ctas) return count;
+    return cta_at(first + count - 1) - cta_at(first) + 1;
   }
 
   // The pairs of the range [begin, end), one after the other. The CTAs that a pair's places belong
@@ -360,6 +385,7 @@ class Scheduler {
         DecodeSegment taken = segment(at.sequence, s, static_cast<int32_t>(pair));
         taken.part = cta - first_cta;
         taken.num_parts = last_cta - first_cta + 1;
+        taken.num_sharers = taken.num_parts;
         taken.first_slot = p_.layout.num_ctas + first_cta;
         taken.other_slots = first_cta;
         const int32_t begin_tile = cta == first_cta ? 0 : first_tile(cta, pair_begin, s);
@@ -369,8 +395,7 @@ class Scheduler {
       }
       at.measure_before += pairs_of(s) * size;
     }
-    record_.first_segment = static_cast<int32_t>(first);
-    record_.num_segments = count;
+    put_counts(static_cast<int32_t>(first), count);
   }
 
   // Where the range of `cta`, which begins inside a pair, begins among its tiles.
@@ -379,18 +404,55 @@ class Scheduler {
     return static_cast<int32_t>(min(max(place, int64_t{0}), int64_t{s.num_tiles}));
   }
 
-  // Pages of the first tiles of the first segment.
+  // Pages of the first tiles of the first segment, and the first page of every sequence.
   __device__ void write_pages() {
-    if (record_.num_segments == 0) return;
+    if (record_.head.num_segments == 0) return;
     const DecodeSegment& segment = record_.segment;
     const int per_tile = p_.page_size < kTileTokens ? kTileTokens / p_.page_size : 1;
     for (int i = threadIdx.x; i < kRecordPages; i += kThreads) {
       const int tile = i / per_tile;
       if (tile >= segment.num_tiles) continue;
       const int token = (segment.tile_begin + tile) * kTileTokens + i % per_tile * p_.page_size;
-      const int column = min(token, segment.seqlen_k - 1) / p_.page_size;
-      record_.pages[i] = p_.block_table[segment.sequence * p_.block_table_stride +
-                                        column * p_.block_table_inner_stride];
+      record_.pages[i] = page_of(segment, token);
+    }
+    for (int i = threadIdx.x; i < record_.head.num_segments; i += kThreads) {
+      DecodeSegment& other = segments()[record_.head.first_segment + i];
+      if (other.tile_begin > 0 || other.num_tiles == 0) continue;
+      other.first_page = page_of(other, 0);
+      if (i == 0) record_.segment.first_page = other.first_page;
+    }
+  }
+
+  __device__ int32_t page_of(const DecodeSegment& segment, int token) const {
+    const int column = min(token, segment.seqlen_k - 1) / p_.page_size;
+    return p_.block_table[segment.sequence * p_.block_table_stride +
+                          column * p_.block_table_inner_stride];
+  }
+
+  __device__ static bool are_of_one_pair(const DecodeSegment& a, const DecodeSegment& b) {
+    return a.sequence == b.sequence && a.kv_head == b.kv_head && a.first_row == b.first_row;
+  }
+
+  // Partial states of this CTA, in both halves: kernel.cuh waits for words to be written.
+  __device__ void clear_partials() {
+    const int count = record_.head.num_segments;
+    if (count == 0) return;
+    const DecodeSegment& last = segments()[record_.head.first_segment + count - 1];
+    if (threadIdx.x == 0) {
+      const bool is_other = !are_of_one_pair(last, record_.segment);
+      record_.head.last_sharers = is_other ? last.num_sharers : 1;
+      record_.head.last_slot = last.first_slot;
+    }
+    for (int i = 0; i < count; ++i) {
+      const DecodeSegment& segment = segments()[record_.head.first_segment + i];
+      if (segment.num_parts == 1) continue;
+      const int64_t half = int64_t{p_.layout.num_slots} * p_.state_bytes;
+      std::byte* to = p_.workspace + p_.layout.partials + partial_slot(segment) * p_.state_bytes;
+      for (int at = 16 * static_cast<int>(threadIdx.x); at < p_.state_bytes; at += 16 * kThreads) {
+        const uint4 words = make_uint4(kNotWritten, kNotWritten, kNotWritten, kNotWritten);
+        *reinterpret_cast<uint4*>(to + at) = words;
+        *reinterpret_cast<uint4*>(to + half + at) = words;
+      }
     }
   }
 
@@ -445,7 +507,7 @@ DecodeWorkspace layout_workspace(int num_ctas, int64_t max_pairs, int64_t max_pa
   layout.counters =
       align(layout.segments + max_segments * static_cast<int64_t>(sizeof(DecodeSegment)));
   layout.partials = align(layout.counters + int64_t{layout.num_slots} * 4);
-  layout.total_bytes = align(layout.partials + int64_t{layout.num_slots} * rows_per_tile *
+  layout.total_bytes = align(layout.partials + 2 * int64_t{layout.num_slots} * rows_per_tile *
                                                    partial_row_bytes(head_dim));
   return layout;
 }

@@ -29,26 +29,43 @@ template <class Config>
 class TileRing {
  public:
   __device__ TileRing(const DecodeParams& params, const SharedMemoryPlan& plan, uint32_t shared,
-                      const DecodeRecord& record, int warp, int num_warps, int lane)
-      : p_(params),
-        plan_(plan),
-        shared_(shared),
-        first_segment_(record.first_segment),
-        num_segments_(record.num_segments),
-        warp_(warp),
-        num_warps_(num_warps),
-        lane_(lane) {
-    if (lane < kMaxStages) {
-      const uint32_t arrivals = Config::kIsBulk ? 1 : 32;
-      const TileSlot slot = slot_of(lane);
-      ptx::barrier_init(slot.barrier, arrivals);
-      ptx::barrier_init(slot.barrier + 8, arrivals);
+                      int warp, int num_warps, int lane)
+      : p_(params), plan_(plan), shared_(shared), warp_(warp), num_warps_(num_warps), lane_(lane) {}
+
+  // The entry of the record that begin() needs.
+  __device__ __forceinline__ int page_of_record(const DecodeRecord& record) const {
+    return __ldg(record.pages + min(record_entry(), kRecordPages - 1));
+  }
+
+  __device__ __forceinline__ void init_barriers() const {
+    if (lane_ == 0) {
+      constexpr uint32_t kArrivals = Config::kIsBulk ? 1 : 32;
+#pragma unroll
+      for (int stage = 0; stage < kMaxStages; ++stage) {
+        ptx::barrier_init(slot_of(stage).barrier, kArrivals);
+        ptx::barrier_init(slot_of(stage).barrier + 8, kArrivals);
+      }
 #if __CUDA_ARCH__ >= 900
       ptx::fence_barrier_init();
 #endif
     }
     __syncwarp();
-    take_first(record);
+  }
+
+  // The first batch; its pages come from the record.
+  __device__ __forceinline__ void begin(const DecodeRecordHead& head, const DecodeSegment& segment,
+                                        int page) {
+    first_segment_ = head.first_segment;
+    num_segments_ = head.num_segments;
+    batch_.tile = segment.tile_begin + warp_;
+    batch_.end = segment.tile_begin + segment.num_tiles;
+    batch_.sequence = segment.sequence;
+    batch_.kv_head = segment.kv_head;
+    batch_.seqlen_k = segment.seqlen_k;
+    batch_.count = count_tiles(batch_, record_entry() < kRecordPages);
+    batch_.page = page;
+    read_ahead(1);
+    begin_batch();
   }
 
   // Starts the copies of the first tiles, whose pages the record tells.
@@ -61,10 +78,7 @@ class TileRing {
   __device__ __forceinline__ void fill() {
 #pragma unroll 1
     while (started_ - used_ < kMaxStages) {
-      if (!has_next_) {
-        next_ = make_batch(batch_);
-        has_next_ = true;
-      }
+      if (!has_next_) find_next();
       if (taken_ == batch_.count) {
         if (next_.count == 0) return;
         batch_ = next_;
@@ -105,7 +119,13 @@ class TileRing {
     int kv_head = 0;
     int seqlen_k = 0;
     int count = 0;
-    int page = 0;
+    int page = 0;  // as the table has it, until begin_batch()
+  };
+
+  // What a batch needs to know of a segment.
+  struct SegmentHead {
+    int4 words;  // sequence, kv_head, tile_begin, num_tiles
+    int seqlen_k;
   };
 
   __device__ __forceinline__ TileSlot slot_of(int stage) const {
@@ -128,53 +148,52 @@ class TileRing {
     return 0;
   }
 
-  __device__ __forceinline__ void take_first(const DecodeRecord& record) {
+  __device__ __forceinline__ int record_entry() const {
     const int ordinal = lane_ >> halves();
-    const int entry = ((warp_ + ordinal * num_warps_) << halves()) + (lane_ & halves());
-    const int page = entry < kRecordPages ? record.pages[entry] : 0;
-    const DecodeSegment& segment = record.segment;
-    batch_.tile = segment.tile_begin + warp_;
-    batch_.end = segment.tile_begin + segment.num_tiles;
-    batch_.sequence = segment.sequence;
-    batch_.kv_head = segment.kv_head;
-    batch_.seqlen_k = segment.seqlen_k;
-    // Of the entries, whole rounds of all warps.
-    const int known = min(32 >> halves(), (kRecordPages >> halves()) / num_warps_);
-    batch_.count = num_segments_ == 0 ? 0 : min(tiles_left(batch_), known);
-    if (ordinal < batch_.count) batch_.page = checked_page(page);
-    begin_batch();
+    return ((warp_ + ordinal * num_warps_) << halves()) + (lane_ & halves());
   }
 
-  __device__ __forceinline__ int tiles_left(const Batch& batch) const {
-    return batch.tile < batch.end ? (batch.end - batch.tile - 1) / num_warps_ + 1 : 0;
+  // The batch's tiles: up to one a lane, those whose lanes have `is_known`.
+  __device__ __forceinline__ int count_tiles(const Batch& batch, bool is_known) const {
+    const int tile = batch.tile + (lane_ >> halves()) * num_warps_;
+    return __popc(__ballot_sync(~0u, is_known && tile < batch.end)) >> halves();
   }
 
-  // What comes after a batch: in its segment, or in a later one. Where nothing comes, nothing is
-  // read: the answer would come behind the tiles that are under way.
-  __device__ __forceinline__ Batch make_batch(const Batch& before) const {
-    Batch batch = before;
-    batch.tile = before.tile + before.count * num_warps_;
-    batch.count = 0;
+  // Starts reading the head of a segment. Nobody looks at it before it is needed: under load an
+  // answer takes as long as all copies that are under way.
+  __device__ __forceinline__ void read_ahead(int index) {
+    if (index >= num_segments_) return;
+    const DecodeSegment* from = segment(index);
+    ahead_.words = __ldg(reinterpret_cast<const int4*>(from));
+    ahead_.seqlen_k = __ldg(&from->seqlen_k);
+  }
+
+  // What comes after batch_: in its segment, or in a later one. Its pages are asked for here and
+  // looked at when it begins.
+  __device__ __forceinline__ void find_next() {
+    has_next_ = true;
+    next_ = batch_;
+    next_.tile += batch_.count * num_warps_;
+    next_.count = 0;
 #pragma unroll 1
-    while (batch.tile >= batch.end) {
-      if (batch.segment + 1 >= num_segments_) return batch;
-      const DecodeSegment* next = segment(++batch.segment);
-      const int4 head = __ldg(reinterpret_cast<const int4*>(next));
-      batch.sequence = head.x;
-      batch.kv_head = head.y;
-      batch.tile = head.z + warp_;
-      batch.end = head.z + head.w;
-      batch.seqlen_k = __ldg(&next->seqlen_k);
+    while (next_.tile >= next_.end) {
+      if (next_.segment + 1 >= num_segments_) return;
+      ++next_.segment;
+      next_.sequence = ahead_.words.x;
+      next_.kv_head = ahead_.words.y;
+      next_.tile = ahead_.words.z + warp_;
+      next_.end = ahead_.words.z + ahead_.words.w;
+      next_.seqlen_k = ahead_.seqlen_k;
+      read_ahead(next_.segment + 1);
     }
-    batch.count = min(tiles_left(batch), 32 >> halves());
+    next_.count = count_tiles(next_, true);
     const int ordinal = lane_ >> halves();
-    if (ordinal >= batch.count) return batch;
+    if (ordinal >= next_.count) return;
     const int token =
-        ((batch.tile + ordinal * num_warps_) << kTileShift) + ((lane_ & halves()) << p_.page_shift);
-    const int column = min(token, batch.seqlen_k - 1) >> p_.page_shift;
-    batch.page = checked_page(p_.block_table[batch.sequence * p_.block_table_stride +
-                                             column * p_.block_table_inner_stride]);
-    return batch;
+        ((next_.tile + ordinal * num_warps_) << kTileShift) + ((lane_ & halves()) << p_.page_shift);
+    const int column = min(token, next_.seqlen_k - 1) >> p_.page_shift;
+    next_.page = __ldg(p_.block_table + next_.sequence * p_.block_table_stride +
+                       column * p_.block_table_inner_stride);
   }
 
   __device__ __forceinline__ static int64_t offset(const PagedStrides& strides, int page, int head,
@@ -190,6 +209,7 @@ class TileRing {
   // Every lane finds where its tile's bytes lie.
   __device__ __forceinline__ void begin_batch() {
     taken_ = 0;
+    if (lane_ >> halves() < batch_.count) batch_.page = checked_page(batch_.page);
     const int token = token_in_page(lane_ >> halves());
     codes_ = offset(p_.k_codes_strides, batch_.page, batch_.kv_head, token);
     scales_ = offset(p_.k_scales_strides, batch_.page, batch_.kv_head, token);
@@ -221,7 +241,8 @@ class TileRing {
     const int rank = p_.residual_rank;
     const int rows = kTileTokens >> halves();
     const bool has_delta = Config::kHasExtra && p_.delta_s != nullptr;
-    const uint64_t policy = ptx::evict_first_policy();  // read once
+    const uint64_t policy =
+        p_.evict_first != 0 ? ptx::evict_first_policy() : ptx::evict_unchanged_policy();
 #pragma unroll 1
     for (int half = 0; half <= halves(); ++half) {
       const int from = (taken_ << halves()) + half;
@@ -328,8 +349,8 @@ class TileRing {
   const DecodeParams& p_;
   const SharedMemoryPlan& plan_;
   uint32_t shared_;
-  int first_segment_;
-  int num_segments_;
+  int first_segment_ = 0;
+  int num_segments_ = 0;
   int warp_;
   int num_warps_;
   int lane_;
@@ -343,6 +364,7 @@ class TileRing {
   int64_t residual_ = 0;
   Batch next_;
   bool has_next_ = false;
+  SegmentHead ahead_ = {};  // of the segment after next_'s; on its way
 };
 
 }  // namespace mpfa::kernels

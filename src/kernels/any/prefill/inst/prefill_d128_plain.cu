@@ -1,0 +1,8 @@
+#include "kernels/any/prefill/instantiate.cuh"
+
+namespace mpfa::kernels {
+
+template cudaError_t launch_prefill_as<PrefillConfig<128, false>>(const PrefillParams& params,
+                                                                  cudaStream_t stream);
+
+}  // namespace mpfa::kernels
