@@ -45,6 +45,8 @@ void cuda_append_kv(const KvCacheView& cache, const DLTensor& k, const DLTensor&
   const AppendArgs in =
       check_append(view, args.take(k, "k"), args.take(v, "v"),
                    args.take(slot_mapping, "slot_mapping"), host_params, Values::kOnDevice);
+  MPFA_CHECK(in.num_tokens <= kernels::kMaxAppendTokens, "k has ", in.num_tokens,
+             " tokens; at most ", kernels::kMaxAppendTokens, " can be appended at once on a GPU");
   kernels::AppendParams p;
   set_cache(in.cache, p);
   set_stats(in.cache.stats, p);

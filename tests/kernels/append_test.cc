@@ -24,6 +24,7 @@ enum class Values {
   kSpecial,   // NaN, infinities, subnormals, huge and tiny values, equal ones, zeros
   kBits,      // all bit patterns alike
   kPatterns,  // element i of the tensor has bit pattern i: all of a 16-bit type
+  kTies,      // few bits everywhere, statistics included: sums are exact, and ties are frequent
 };
 
 enum class Scales { kNone, kPowersOfTwo, kAny, kExtreme };
@@ -213,6 +214,9 @@ class AppendRun {
       if (c_.values == Values::kBits) {
         for (int b = 0; b < input_bytes(); ++b) to[b] = static_cast<std::byte>(random_());
       }
+      if (c_.values == Values::kTies) {
+        set_input(to, c_.type, static_cast<float>(static_cast<int>(random_() % 193) - 96) / 64);
+      }
       if (c_.values == Values::kPatterns) {
         const int64_t index = (token * c_.num_kv_heads + head) * c_.head_dim + i;
         const auto bits = static_cast<uint16_t>(index);
@@ -249,7 +253,8 @@ class AppendRun {
   void make_statistics() {
     const int64_t stats = c_.num_stats;
     const int64_t heads = c_.num_kv_heads;
-    const bool is_plain = c_.values == Values::kPatterns || c_.values == Values::kBits;
+    const bool has_ties = c_.values == Values::kTies;
+    const bool is_plain = c_.values == Values::kPatterns || c_.values == Values::kBits || has_ties;
     k_mean_ = DeviceTensor(4, {stats, heads, c_.head_dim}, c_.gaps, random_);
     for (int64_t s = 0; s < stats; ++s) {
       for (int64_t h = 0; h < heads; ++h) {
@@ -272,9 +277,11 @@ class AppendRun {
       for (int64_t s = 0; s < stats; ++s) {
         for (int64_t h = 0; h < heads; ++h) {
           for (int j = 0; j < c_.rank; ++j) {
-            *residual_scale_.host<float>({s, h, j}) = std::exp(normal() - 4.0f);
+            *residual_scale_.host<float>({s, h, j}) =
+                has_ties ? std::ldexp(1.0f, -(j % 8)) : std::exp(normal() - 4.0f);
             for (int i = 0; i < c_.head_dim; ++i) {
-              *residual_basis_.host<float>({s, h, j, i}) = normal() * 0.1f;
+              *residual_basis_.host<float>({s, h, j, i}) =
+                  has_ties ? (i % 11 == j % 11 ? 1.0f : 0.0f) : normal() * 0.1f;
             }
           }
         }
@@ -523,6 +530,26 @@ TEST(Append, SpecialValues) {
   }
 }
 
+// Candidates with equal errors, and residuals halfway between two codes: what the kernel's
+// shortcuts may not decide.
+TEST(Append, Ties) {
+  unsigned seed = 350;
+  for (const int d : kHeadDims) {
+    for (const int rank : {4, 8, 16}) {
+      Case c;
+      c.head_dim = d;
+      c.rank = rank;
+      c.values = Values::kTies;
+      c.page_size = 16;
+      c.num_pages = 8;
+      c.num_tokens = 90;
+      c.seed = ++seed;
+      SCOPED_TRACE(::testing::Message() << "seed " << seed);
+      check(c);
+    }
+  }
+}
+
 // All values of the 16-bit types, as K and as V.
 TEST(Append, AllBitPatterns) {
   for (const InputType type : {InputType::kBf16, InputType::kFp16}) {
@@ -630,6 +657,25 @@ TEST(Append, ManyTokens) {
   check(c);
 }
 
+// As many heads as leave a CTA all tokens of one; with several first keys in a warp, and rows of
+// statistics that change within it.
+TEST(Append, ManyHeads) {
+  for (const int d : kHeadDims) {
+    Case c;
+    c.head_dim = d;
+    c.num_kv_heads = 300;
+    c.num_tokens = 45;
+    c.page_size = 16;
+    c.num_pages = 3;
+    c.skipped = 0.0;
+    c.num_stats = 2;
+    c.cu_seqlens = {0, 22, 45};
+    c.stats_index = {1, 0};
+    c.seed = 700;
+    check(c);
+  }
+}
+
 TEST(Append, RejectsShapes) {
   Case c;
   c.num_tokens = 3;
@@ -642,6 +688,9 @@ TEST(Append, RejectsShapes) {
   EXPECT_EQ(launch_append(p, nullptr), cudaErrorInvalidValue);
   p = run.params();
   p.num_kv_heads = 0;
+  EXPECT_EQ(launch_append(p, nullptr), cudaErrorInvalidValue);
+  p = run.params();
+  p.num_tokens = kMaxAppendTokens + 1;
   EXPECT_EQ(launch_append(p, nullptr), cudaErrorInvalidValue);
 }
 

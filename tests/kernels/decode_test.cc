@@ -184,6 +184,17 @@ TEST(Decode, PartsOfAFixedSize) {
   expect_right(shape);
 }
 
+// Several parts for each multiprocessor, pairs that lie in one alone, and pairs that two share.
+TEST(Decode, ManySmallPartsOfAFixedSize) {
+  AttentionShape shape = decode_shape();
+  shape.seqlens_q.assign(100, 1);
+  shape.seqlens_k.clear();
+  for (int64_t b = 0; b < 100; ++b) shape.seqlens_k.push_back(100 + b * 37 % 300);
+  shape.kv_split_size = 128;
+  shape.first_key = true;
+  expect_right(shape);
+}
+
 std::vector<std::byte> bytes_of(TestTensor& tensor) {
   const DLTensor view = tensor.dl();
   const auto* data = static_cast<const std::byte*>(view.data) + view.byte_offset;

@@ -86,6 +86,13 @@ __device__ __forceinline__ float reciprocal_approx(float x) {
   return y;
 }
 
+// The square root by the GPU's approximation, within two bits; 0 for a subnormal x.
+__device__ __forceinline__ float sqrt_approx(float x) {
+  float y;
+  asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
 // 2^x by the GPU's approximation: 0 for -inf.
 __device__ __forceinline__ float exp2_approx(float x) {
   float y;

@@ -7,11 +7,21 @@
 
 namespace mpfa::kernels::ptx {
 
-// The larger value; NaN if either is one, which fmaxf() is not.
-__device__ __forceinline__ float max_or_nan(float a, float b) {
+// The larger of a and |b|; NaN if either is one, which fmaxf() is not. In one piece, so that |b| is
+// part of the instruction and no value of its own.
+__device__ __forceinline__ float max_abs_or_nan(float a, float b) {
   float larger;
-  asm("max.NaN.f32 %0, %1, %2;" : "=f"(larger) : "f"(a), "f"(b));
+  asm("{.reg .f32 size;\n abs.f32 size, %2;\n max.NaN.f32 %0, %1, size;}"
+      : "=f"(larger)
+      : "f"(a), "f"(b));
   return larger;
+}
+
+// The smaller value; NaN if either is one.
+__device__ __forceinline__ float min_or_nan(float a, float b) {
+  float smaller;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(smaller) : "f"(a), "f"(b));
+  return smaller;
 }
 
 // Two values as e4m3, `low` in the low byte: nearest even, saturating, every NaN 0x7F.

@@ -4,7 +4,7 @@
 
 namespace mpfa::kernels {
 
-template <InputType kType, int kDim>
+template <InputType kType, int kDim, bool kCompensates>
 struct AppendConfig;
 template <class Config>
 cudaError_t launch_append_as(const AppendParams& params, cudaStream_t stream);
@@ -27,7 +27,7 @@ bool has_input_vectors(const AppendParams& p) {
          are_multiples(16, {p.k_token_stride, p.k_head_stride, p.v_token_stride, p.v_head_stride});
 }
 
-// Four floats at a time of k_mean, two of the others.
+// Four floats at a time of k_mean and residual_basis, two of q_mean.
 bool has_stats_vectors(const AppendParams& p) {
   if (!is_aligned(p.k_mean, 16) || !are_multiples(4, {p.k_mean_strides[0], p.k_mean_strides[1]})) {
     return false;
@@ -37,8 +37,8 @@ bool has_stats_vectors(const AppendParams& p) {
     return false;
   }
   return p.residual_rank == 0 ||
-         (is_aligned(p.residual_basis, 8) &&
-          are_multiples(2, {p.residual_basis_strides[0], p.residual_basis_strides[1],
+         (is_aligned(p.residual_basis, 16) &&
+          are_multiples(4, {p.residual_basis_strides[0], p.residual_basis_strides[1],
                             p.residual_basis_strides[2]}));
 }
 
@@ -59,14 +59,14 @@ bool is_valid(const AppendParams& p) {
       p.residual_rank == 0 || p.residual_rank == 4 || p.residual_rank == 8 || p.residual_rank == 16;
   return has_rank && (p.head_dim == 64 || p.head_dim == 128) && p.page_shift >= 0 &&
          p.page_shift < 31 && p.num_kv_heads > 0 && p.num_tokens >= 0 &&
-         p.num_pages <= UINT32_MAX && p.sequences.batch_size > 0 &&
-         (p.delta_s == nullptr || p.group_size > 0);
+         p.num_tokens <= kMaxAppendTokens && p.num_pages <= UINT32_MAX &&
+         p.sequences.batch_size > 0 && (p.delta_s == nullptr || p.group_size > 0);
 }
 
-template <InputType kType>
+template <InputType kType, bool kCompensates>
 cudaError_t launch_for(const AppendParams& p, cudaStream_t stream) {
-  return p.head_dim == 64 ? launch_append_as<AppendConfig<kType, 64>>(p, stream)
-                          : launch_append_as<AppendConfig<kType, 128>>(p, stream);
+  return p.head_dim == 64 ? launch_append_as<AppendConfig<kType, 64, kCompensates>>(p, stream)
+                          : launch_append_as<AppendConfig<kType, 128, kCompensates>>(p, stream);
 }
 
 }  // namespace
@@ -78,7 +78,10 @@ cudaError_t launch_append(const AppendParams& params, cudaStream_t stream) {
   p.input_vectors = has_input_vectors(p);
   p.stats_vectors = has_stats_vectors(p);
   p.output_vectors = has_output_vectors(p);
-  return launch_for_type(p.type, [&]<InputType kType>() { return launch_for<kType>(p, stream); });
+  const bool compensates = p.delta_s != nullptr || p.residual_rank > 0 || p.k_first != nullptr;
+  return launch_for_type(p.type, [&]<InputType kType>() {
+    return compensates ? launch_for<kType, true>(p, stream) : launch_for<kType, false>(p, stream);
+  });
 }
 
 }  // namespace mpfa::kernels

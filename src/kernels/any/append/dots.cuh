@@ -11,38 +11,42 @@ namespace mpfa::kernels {
 
 inline constexpr int kDotsAtOnce = 4;
 
-// A warp's rows in shared memory. Chunks of 16 bytes are swizzled within a block, and rows lie a
-// little further apart than they are long, so that neither side has bank conflicts.
+// A warp's rows in shared memory. Blocks, and rows of d = 128, lie further apart than they are
+// long: then bank conflicts are rare, and all places of a lane are at constant distances.
 template <int kDim>
 struct RowExchange {
   static constexpr int kLanes = kDim / kNvfp4BlockSize;
   static constexpr int kRows = 32 / kLanes;
-  static constexpr int kRowWords = kDim + 2 * kLanes;
+  static constexpr int kBlockWords = kNvfp4BlockSize + 4;
+  static constexpr int kRowWords = kLanes * kBlockWords + (kLanes == 8 ? 16 : 0);
 
   alignas(16) float words[kRows * kRowWords];
 
   __device__ __forceinline__ void store(int lane, const float (&x)[kNvfp4BlockSize]) {
-    const int in_row = lane % kLanes;
-    float* to = words + lane / kLanes * kRowWords + in_row * kNvfp4BlockSize;
+    float* to = words + lane / kLanes * kRowWords + lane % kLanes * kBlockWords;
 #pragma unroll
-    for (int c = 0; c < 4; ++c) {
-      *reinterpret_cast<float4*>(to + 4 * (c ^ (in_row / 2 % 4))) =
-          make_float4(x[4 * c], x[4 * c + 1], x[4 * c + 2], x[4 * c + 3]);
+    for (int i = 0; i < kNvfp4BlockSize; i += 4) {
+      *reinterpret_cast<float4*>(to + i) = make_float4(x[i], x[i + 1], x[i + 2], x[i + 3]);
     }
   }
 
+  // Value i of row r.
+  __device__ __forceinline__ float element(int r, int i) const {
+    return words[r * kRowWords + place_of(i)];
+  }
+
   __device__ __forceinline__ void load(int lane, float (&x)[kNvfp4BlockSize]) const {
-    const int in_row = lane % kLanes;
-    const float* from = words + lane / kLanes * kRowWords;
+    const float* from = words + lane / kLanes * kRowWords + 2 * (lane % kLanes);
 #pragma unroll
     for (int k = 0; k < 8; ++k) {
-      const int element = 2 * in_row + 2 * kLanes * k;
-      const int block = kLanes == 8 ? k : k / 2;
-      const int chunk = element % kNvfp4BlockSize / 4 ^ (block / 2 % 4);
-      const float2 pair = *reinterpret_cast<const float2*>(from + block * kNvfp4BlockSize +
-                                                           4 * chunk + element % 4);
+      const float2 pair = *reinterpret_cast<const float2*>(from + place_of(2 * kLanes * k));
       x[2 * k] = pair.x, x[2 * k + 1] = pair.y;
     }
+  }
+
+ private:
+  static __device__ __forceinline__ constexpr int place_of(int i) {
+    return i / kNvfp4BlockSize * kBlockWords + i % kNvfp4BlockSize;
   }
 };
 
@@ -65,8 +69,9 @@ __device__ __forceinline__ int own_dot(int in_row) {
 // of the row returns product own_dot(l), which means nothing if that is not below `count`. All
 // lanes of the warp take part.
 template <int kDim, bool kAligned>
-__device__ __forceinline__ float four_dots(const float (&x)[kNvfp4BlockSize], const float* vectors,
-                                           int64_t stride, int count, int in_row) {
+__device__ __forceinline__ float four_dots_as(const float (&x)[kNvfp4BlockSize],
+                                              const float* vectors, int64_t stride, int count,
+                                              int in_row) {
   constexpr int kLanes = RowExchange<kDim>::kLanes;
   float2 sums[kDotsAtOnce];
 #pragma unroll
@@ -106,6 +111,14 @@ __device__ __forceinline__ float four_dots(const float (&x)[kNvfp4BlockSize], co
     sums[0].y = __fadd_rn(sums[0].y, __shfl_xor_sync(~0u, sums[0].y, 1));
   }
   return __fadd_rn(sums[0].x, sums[0].y);
+}
+
+// `vectors`: all vectors are aligned to 8 bytes.
+template <int kDim>
+__device__ __forceinline__ float four_dots(const float (&x)[kNvfp4BlockSize], const float* from,
+                                           int64_t stride, int count, int in_row, bool vectors) {
+  return vectors ? four_dots_as<kDim, true>(x, from, stride, count, in_row)
+                 : four_dots_as<kDim, false>(x, from, stride, count, in_row);
 }
 
 }  // namespace mpfa::kernels

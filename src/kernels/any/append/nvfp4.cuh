@@ -2,23 +2,27 @@
 // fewer instructions.
 #pragma once
 
+#include <limits>
+
 #include "kernels/ptx/convert.cuh"
 #include "kernels/ptx/quantize.cuh"
 
 namespace mpfa::kernels {
 
-// A scale and its inverse, by code. Candidates past 0x7E have NaN, so that their error is NaN and
-// never the smallest.
+// A scale and its inverse, by code; both NaN for the NaN code.
 struct ScaleEntry {
   float value;
   float inverse;
 };
-inline constexpr int kScaleEntries = kE4m3NanCode + kScaleSearchLast + 1;
+inline constexpr int kScaleEntries = kE4m3NanCode + 1;
 
 // All threads of a CTA; a barrier must follow.
 __device__ __forceinline__ void fill_scale_table(ScaleEntry* table, int thread, int threads) {
+#pragma unroll 1
   for (int code = thread; code < kScaleEntries; code += threads) {
-    const float value = e4m3_to_float({static_cast<uint8_t>(min(code, int{kE4m3NanCode}))});
+    // e4m3's bits are those of a float 2^120 times as small.
+    float value = __fmul_rn(__uint_as_float(static_cast<uint32_t>(code) << 20), 0x1p120f);
+    if (code == kE4m3NanCode) value = __uint_as_float(0x7FC00000u);
     table[code] = {value, code == 0 ? 0.0f : __fdiv_rn(1.0f, value)};
   }
 }
@@ -39,8 +43,7 @@ __device__ __forceinline__ float round_e2m1(float y) {
 }
 
 // sum (s * code - x)^2 by halves; s * code is exact, so the FMA rounds once, as the difference
-// does. kClamp: y may be 7 or more.
-template <bool kClamp>
+// does.
 __device__ __forceinline__ float squared_error(const float (&x)[kNvfp4BlockSize],
                                                const ScaleEntry& scale) {
   float sum[kNvfp4BlockSize / 2];
@@ -50,8 +53,7 @@ __device__ __forceinline__ float squared_error(const float (&x)[kNvfp4BlockSize]
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const float a = fabsf(x[i + half * kNvfp4BlockSize / 2]);
-      float y = __fmul_rn(a, scale.inverse);
-      if constexpr (kClamp) y = fminf(y, kE2m1Max);
+      const float y = fminf(__fmul_rn(a, scale.inverse), kE2m1Max);
       const float e = __fmaf_rn(scale.value, round_e2m1(y), -a);
       square[half] = __fmul_rn(e, e);
     }
@@ -65,29 +67,94 @@ __device__ __forceinline__ float squared_error(const float (&x)[kNvfp4BlockSize]
   return sum[0];
 }
 
-// The best of the six candidates around `plain`, which is neither 0 nor NaN. All lanes of the warp
-// take part.
-__device__ __forceinline__ int search_scale(const float (&x)[kNvfp4BlockSize], int plain,
-                                            const ScaleEntry* table) {
+// The best of the six candidates around `plain`, which is neither 0 nor NaN, by their errors as
+// they are defined.
+__device__ __forceinline__ int search_scale_exactly(const float (&x)[kNvfp4BlockSize], int plain,
+                                                    const ScaleEntry* table) {
   int best = max(plain + kScaleSearchFirst, 1);  // stands unless something is strictly better
-  float best_error = __uint_as_float(0x7F800000u);
-  const auto keep = [&](int code, float error) {
+  float best_error = std::numeric_limits<float>::infinity();
+#pragma unroll 1
+  for (int step = kScaleSearchFirst; step <= kScaleSearchLast; ++step) {
+    const int code =
+        min(plain + step, int{kE4m3NanCode});  // whose error is NaN, never the smallest
+    const float error = squared_error(x, table[code]);
     if (code >= 1 && error < best_error) {
       best = code;
       best_error = error;
     }
-  };
-  // From the plain scale on amax / s is 6.375 at most, unless that is subnormal or saturated.
-  const bool is_far = plain < 8 || plain == kE4m3MaxCode;
-  const int last_clamped = __any_sync(~0u, is_far) ? kScaleSearchLast : kScaleSearchFirst;
-  int step = kScaleSearchFirst;
-#pragma unroll 1
-  for (; step <= last_clamped; ++step) {
-    keep(plain + step, squared_error<true>(x, table[plain + step]));
   }
+  return best;
+}
+
+// Three candidates that follow one another share a grid: m * 2^22 of round_e2m1() for the one in
+// the middle. Their y differ by 1/8 of it at most, and so near 2 and 4 both spacings of e2m1 round
+// y to the same value.
+inline constexpr int kSharedGrid = 3;
+static_assert((kScaleSearchLast - kScaleSearchFirst + 1) % kSharedGrid == 0);
+
+// sum (s * code - x)^2 of three candidates up to a relative error of 2^-17, in four instructions a
+// value. No more than that where y > 7, which should be clamped and is not.
+__device__ __forceinline__ void rough_errors(const float (&x)[kNvfp4BlockSize],
+                                             const ScaleEntry* scales,
+                                             float (&errors)[kSharedGrid]) {
+  const float middle = scales[kSharedGrid / 2].inverse * 0x1p22f;
+#pragma unroll
+  for (int j = 0; j < kSharedGrid; ++j) errors[j] = 0.0f;
+    // Candidates are the inner loop: x and the grid stay at the multipliers' inputs.
+#pragma unroll
+  for (int i = 0; i < kNvfp4BlockSize; ++i) {
+    const float grid = fmaxf(fabsf(x[i] * middle), 0x1.8p22f);
+#pragma unroll
+    for (int j = 0; j < kSharedGrid; ++j) {
+      const float rounded = __fsub_rn(__fmaf_rn(x[i], scales[j].inverse, grid), grid);
+      const float e = __fmaf_rn(-scales[j].value, rounded, x[i]);
+      errors[j] = __fmaf_rn(e, e, errors[j]);
+    }
+  }
+}
+
+// The best candidate by rough errors, or -1 if they do not tell. x has no NaN.
+__device__ __forceinline__ int search_scale_roughly(const float (&x)[kNvfp4BlockSize], float amax,
+                                                    int plain, const ScaleEntry* table) {
+  int best = 0;
+  float best_error = std::numeric_limits<float>::infinity();
+  float second_error = best_error;
 #pragma unroll 1
-  for (; step <= kScaleSearchLast; ++step) {
-    keep(plain + step, squared_error<false>(x, table[plain + step]));
+  for (int first = plain + kScaleSearchFirst; first <= plain + kScaleSearchLast;
+       first += kSharedGrid) {
+    float errors[kSharedGrid];
+    rough_errors(x, table + first, errors);
+#pragma unroll
+    for (int j = 0; j < kSharedGrid; ++j) {
+      const float error = errors[j];
+      best = error < best_error ? first + j : best;
+      second_error = fminf(second_error, fmaxf(best_error, error));
+      best_error = fminf(best_error, error);
+    }
+  }
+  // The summand is for errors whose squares are subnormal.
+  const bool is_close = second_error <= __fmaf_rn(best_error, 1.0f + 0x1p-15f, 0x1p-100f);
+  const int first = plain + kScaleSearchFirst;
+  const bool is_clamped = best == first && amax > 6.99f * table[first].value;
+  return is_close || is_clamped ? -1 : best;
+}
+
+// Whether all candidates are normal, next to one another and finite.
+__device__ __forceinline__ bool has_plain_neighbours(int plain) {
+  return plain + kScaleSearchFirst >= 8 && plain + kScaleSearchLast <= kE4m3MaxCode;
+}
+
+// The best of the six candidates around `plain`. All lanes of the warp take part; those without a
+// choice get anything.
+__device__ __forceinline__ int search_scale(const float (&x)[kNvfp4BlockSize], float amax,
+                                            int plain, const ScaleEntry* table) {
+  constexpr int kAnyCode = 64;
+  const bool has_choice = plain != 0 && plain != kE4m3NanCode;
+  const bool is_near = has_plain_neighbours(plain);
+  int best = search_scale_roughly(x, amax, is_near ? plain : kAnyCode, table);
+  if (!is_near) best = -1;
+  if (__any_sync(~0u, has_choice && best < 0)) {
+    best = search_scale_exactly(x, has_choice ? plain : kAnyCode, table);
   }
   return best;
 }
@@ -95,6 +162,7 @@ __device__ __forceinline__ int search_scale(const float (&x)[kNvfp4BlockSize], i
 struct QuantizedBlock {
   uint2 codes;
   uint32_t scale;
+  float unit;      // what the values that quantize_block() leaves are multiples of
   bool is_finite;  // all sixteen values
 };
 
@@ -102,48 +170,65 @@ struct QuantizedBlock {
 // below 2^-14, and the sign in bit 15.
 inline constexpr float kCodeUnit = 0x1p-14f;
 
-// Codes of eight such values, two in a word.
-__device__ __forceinline__ uint32_t pack_codes(uint32_t x01, uint32_t x23, uint32_t x45,
-                                               uint32_t x67) {
-  const auto nibbles = [](uint32_t a, uint32_t b) {
-    const uint32_t high_bytes = __byte_perm(a, b, 0x7531);
-    const uint32_t apart = (high_bytes >> 1 & 0x07070707u) | (high_bytes >> 4 & 0x08080808u);
-    return apart | apart >> 4;  // in bytes 0 and 2
+// Codes of eight such values.
+__device__ __forceinline__ uint32_t pack_codes(const float* x) {
+  const auto high_bytes = [&](int first) {  // of every second value
+    return __byte_perm(ptx::f16x2(x[first], x[first + 2]), ptx::f16x2(x[first + 4], x[first + 6]),
+                       0x7531);
   };
-  return __byte_perm(nibbles(x01, x23), nibbles(x45, x67), 0x6420);
+  const auto choose = [](uint32_t mask, uint32_t a, uint32_t b) {
+    return (a & mask) | (b & ~mask);
+  };
+  const uint32_t even = high_bytes(0);
+  const uint32_t odd = high_bytes(1);
+  return choose(0x0F0F0F0Fu, choose(0x07070707u, even >> 1, even >> 4),
+                choose(0x70707070u, odd << 3, odd));
 }
 
-// x becomes what its codes stand for. All lanes of the warp take part.
+// The code of e4m3(amax / 6).
+__device__ __forceinline__ int plain_scale(float amax) {
+  // Saturates either way. Then two FMAs round the quotient as a division does, unless it is
+  // subnormal, where its code is 0 in any case.
+  const float a = ptx::min_or_nan(amax, 4096.0f);
+  constexpr float kSixth = 1.0f / 6.0f;
+  const float quotient = __fmul_rn(a, kSixth);
+  return ptx::e4m3(__fmaf_rn(__fmaf_rn(-6.0f, quotient, a), kSixth, quotient));
+}
+
+// x becomes what restore() takes. All lanes of the warp take part.
 __device__ __forceinline__ QuantizedBlock quantize_block(float (&x)[kNvfp4BlockSize],
                                                          ScaleRule rule, const ScaleEntry* table) {
   float amax = 0.0f;
 #pragma unroll
-  for (int i = 0; i < kNvfp4BlockSize; ++i) amax = ptx::max_or_nan(amax, fabsf(x[i]));
-  int code = ptx::e4m3(__fdiv_rn(amax, 6.0f));
+  for (int i = 0; i < kNvfp4BlockSize; ++i) amax = ptx::max_abs_or_nan(amax, x[i]);
+  int code = plain_scale(amax);
   if (rule == ScaleRule::kSearch) {
-    const bool has_choice = code != 0 && code != kE4m3NanCode;
-    // The others search around any code, and drop what they find.
-    const int found = search_scale(x, has_choice ? code : 8, table);
-    if (has_choice) code = found;
+    const int found = search_scale(x, amax, code, table);
+    if (code != 0 && code != kE4m3NanCode) code = found;
   }
   const ScaleEntry scale = table[code];
-  QuantizedBlock block{{0, 0}, static_cast<uint32_t>(code), amax < __uint_as_float(0x7F800000u)};
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  QuantizedBlock block{
+      {0, 0}, static_cast<uint32_t>(code), scale.value / kCodeUnit, amax < kInfinity};
+  if (__any_sync(~0u, !(__fmul_rn(amax, scale.inverse) < 7.0f))) {
+    const float limit = scale.value > 0.0f ? kE2m1Max * scale.value : kInfinity;
+#pragma unroll
+    for (int i = 0; i < kNvfp4BlockSize; ++i) x[i] = fminf(fmaxf(x[i], -limit), limit);
+  }
   const float inverse = scale.inverse * kCodeUnit;
-  const float value = scale.value / kCodeUnit;
 #pragma unroll
   for (int i = 0; i < kNvfp4BlockSize; ++i) {
-    const float y = fminf(__fmul_rn(fabsf(x[i]), inverse), kE2m1Max * kCodeUnit);
-    x[i] = copysignf(round_e2m1<kCodeUnit>(y), x[i]);
+    x[i] = copysignf(round_e2m1<kCodeUnit>(__fmul_rn(fabsf(x[i]), inverse)), x[i]);
   }
-  uint32_t pairs[kNvfp4BlockSize / 2];
-#pragma unroll
-  for (int i = 0; i < kNvfp4BlockSize / 2; ++i) pairs[i] = ptx::f16x2(x[2 * i], x[2 * i + 1]);
-  block.codes.x = pack_codes(pairs[0], pairs[1], pairs[2], pairs[3]);
-  block.codes.y = pack_codes(pairs[4], pairs[5], pairs[6], pairs[7]);
-#pragma unroll
-  for (int i = 0; i < kNvfp4BlockSize; ++i) x[i] = __fmul_rn(value, x[i]);
+  block.codes = make_uint2(pack_codes(x), pack_codes(x + kNvfp4BlockSize / 2));
   if (code == kE4m3NanCode) block.codes = {0x77777777u, 0x77777777u};
   return block;
+}
+
+// What the codes stand for, from what quantize_block() left.
+__device__ __forceinline__ void restore(float (&x)[kNvfp4BlockSize], const QuantizedBlock& block) {
+#pragma unroll
+  for (int i = 0; i < kNvfp4BlockSize; ++i) x[i] = __fmul_rn(block.unit, x[i]);
 }
 
 }  // namespace mpfa::kernels

@@ -20,6 +20,9 @@ struct SequenceTable {
   int32_t num_stats = 1;
 };
 
+inline constexpr int kAppendWarps = 4;                         // of a CTA, at most
+inline constexpr int64_t kMaxAppendTokens = int64_t{1} << 30;  // counted in 32 bits
+
 struct AppendParams {
   const std::byte* k = nullptr;           // [tokens, Hkv, d], of any alignment
   const std::byte* v = nullptr;           // likewise

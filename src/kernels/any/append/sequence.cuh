@@ -27,4 +27,41 @@ __device__ __forceinline__ int stats_row_of(const SequenceTable& table, int sequ
   return row >= 0 && row < table.num_stats ? row : -1;
 }
 
+// Rows of statistics of tokens in ascending order, most of which belong to the sequence of the
+// token before.
+class SequenceCursor {
+ public:
+  // Three reads that do not wait for one another. `sequence` is a guess of the token's.
+  __device__ __forceinline__ void move_to(const SequenceTable& table, int sequence, int token) {
+    end_ = INT32_MAX;
+    if (table.cu_seqlens != nullptr) {
+      const int begin = __ldg(table.cu_seqlens + sequence * table.cu_seqlens_stride);
+      end_ = __ldg(table.cu_seqlens + (sequence + 1) * table.cu_seqlens_stride);
+      if (token < begin) end_ = 0;
+    }
+    row_ = stats_row_of(table, sequence);
+  }
+
+  // -1 if there is none.
+  __device__ __forceinline__ int row_of(const SequenceTable& table, int token) {
+    if (token >= end_) {
+      const int sequence = find_sequence(table, token, 0);
+      if (sequence < 0) return -1;
+      move_to(table, sequence, token);
+    }
+    return row_;
+  }
+
+ private:
+  int end_ = 0;  // of the sequence's tokens; 0 where that is not known
+  int row_ = -1;
+};
+
+// The usual case of a decode step is guessed: a token for each sequence.
+__device__ __forceinline__ SequenceCursor guess_sequence(const SequenceTable& table, int token) {
+  SequenceCursor cursor;
+  cursor.move_to(table, min(token, table.batch_size - 1), token);
+  return cursor;
+}
+
 }  // namespace mpfa::kernels

@@ -117,7 +117,7 @@ class DecodeWarp {
       preparer.prepare(row, query_buffer(s), plan_);
     }
     if (segment.num_parts > 1) clear_partial(segment);
-    if (segment.num_parts > 1) keep(segment, s);
+    if (segment.num_sharers > 1) keep(segment, s);
   }
 
   // ---- tiles ----
@@ -254,34 +254,49 @@ class DecodeWarp {
     is_ours(lane_) = is_last ? 1 : 0;
   }
 
+  // The ends of a segment's rows, among its prepared queries or in a shared pair.
+  struct RowEnds {
+    const RowEnd* first;
+    int stride;  // from one to the next
+
+    __device__ __forceinline__ const RowEnd& operator[](int row) const {
+      return first[row * stride];
+    }
+  };
+  // Parts that become a result.
+  struct Parts {
+    const DecodeSegment* segment;  // any of the pair's
+    RowEnds ends;
+  };
+
   // The warps' states become the result, or a part's; and behind the last part that this CTA has of
   // a pair, parts become the result.
   __device__ __forceinline__ void merge(int s, bool is_last) const {
     const DecodeSegment& segment = segment_at(s);
-    merge_warps(segment, s);
-    const Pair* pair = nullptr;
-    if (segment.num_parts > 1 && segment.num_sharers == 1 &&
-        segment.part + 1 == segment.num_parts) {
-      pair = &shared_pair(1);  // not shared, but complete
-    }
+    const RowEnds ends = {&scalars(s)->result, sizeof(RowScalars) / sizeof(RowEnd)};
+    merge_warps(segment, ends, s);
+    // A pair that lies in this CTA alone is complete behind its last part.
+    bool is_complete =
+        segment.num_parts > 1 && segment.num_sharers == 1 && segment.part + 1 == segment.num_parts;
     int next = is_last ? 0 : 2;
 #pragma unroll 1
     for (;;) {
-      if (pair == nullptr) {
+      Parts parts = {&segment, ends};
+      if (!is_complete) {
         while (next < 2 && is_ours(next) == 0) ++next;
         if (next >= 2) return;
-        pair = &shared_pair(next++);
+        const Pair& pair = shared_pair(next++);
+        parts = {&pair.segment, {pair.ends, 1}};
       }
-      merge_parts(*pair);
-      pair = nullptr;
+      is_complete = false;
+      merge_parts(parts);
     }
   }
 
   // Where a warp prepares a row, it also merges it, so it needs no other's.
   __device__ __forceinline__ void keep(const DecodeSegment& segment, int s) const {
     __syncwarp();
-    Pair& pair =
-        shared_pair(segment.num_sharers > 1 && segment.first_slot == first_shared_slot_ ? 0 : 1);
+    Pair& pair = shared_pair(segment.first_slot == first_shared_slot_ ? 0 : 1);
     if (lane_ < kSegmentWords) {
       reinterpret_cast<int*>(&pair.segment)[lane_] = reinterpret_cast<const int*>(&segment)[lane_];
     }
@@ -299,14 +314,15 @@ class DecodeWarp {
     for (int row = warp_; row < rows; row += num_warps_) function(row);
   }
 
-  __device__ __forceinline__ void merge_warps(const DecodeSegment& segment, int s) const {
+  __device__ __forceinline__ void merge_warps(const DecodeSegment& segment, const RowEnds& ends,
+                                              int s) const {
     const std::byte* states = state(s, 0).base;
     const StateList list = {states, states, plan_.state_bytes, num_warps_};
     const StateView<Config> part = {partial(partial_slot(segment), num_launches_)};
     for_each_row(segment, [&](int row) {
       const MergedRow merged = merge_row<Writers::kWarps, Config>(list, row, lane_);
       if (segment.num_parts == 1) {
-        store_result<Config>(p_, segment, merged, scalars(s)[row].result, row, lane_);
+        store_result<Config>(p_, segment, merged, ends[row], row, lane_);
       } else {
         store_partial<Config>(merged, part, row, lane_);
       }
@@ -314,14 +330,14 @@ class DecodeWarp {
   }
 
   // The parts are added up in their order, whoever does it: results do not depend on that.
-  __device__ __forceinline__ void merge_parts(const Pair& pair) const {
-    const DecodeSegment& segment = pair.segment;
+  __device__ __forceinline__ void merge_parts(const Parts& parts) const {
+    const DecodeSegment& segment = *parts.segment;
     const StateList list = {partial(segment.first_slot, num_launches_),
                             partial(segment.other_slots, num_launches_), plan_.state_bytes,
                             segment.num_parts};
     for_each_row(segment, [&](int row) {
       const MergedRow merged = merge_row<Writers::kCtas, Config>(list, row, lane_);
-      store_result<Config>(p_, segment, merged, pair.ends[row], row, lane_);
+      store_result<Config>(p_, segment, merged, parts.ends[row], row, lane_);
     });
   }
 

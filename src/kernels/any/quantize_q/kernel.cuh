@@ -112,6 +112,7 @@ __device__ __forceinline__ void write_term(float (&x)[kNvfp4BlockSize], const Qu
 #pragma unroll
   for (int i = 0; i < kNvfp4BlockSize; ++i) quantized[i] = x[i];
   const QuantizedBlock block = quantize_block(quantized, p.scale_rule, table);
+  restore(quantized, block);
 #pragma unroll
   for (int i = 0; i < kNvfp4BlockSize; ++i) x[i] = __fsub_rn(x[i], quantized[i]);
   if (!writes) return;
