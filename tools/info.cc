@@ -9,6 +9,7 @@
 #include "commands.h"
 #include "common/command_output.h"
 #include "common/common_options.h"
+#include "common/gpu_support.h"
 #include "common/machine.h"
 #include "common/table.h"
 #include "common/threads.h"
@@ -31,9 +32,8 @@ struct Kernel {
   std::string detail;  // the target in use, or why it is not available
 };
 
-std::vector<Kernel> kernels() {
+std::vector<Kernel> kernels(const GpuSupport& gpu) {
   const std::string simd = "SIMD target " + simd_target();
-  const std::string no_gpu = "this version has the CPU back end only";
   return {
       {"append_kv", "CPU", true, simd},
       {"attention (d = " + internal::alternatives(internal::kHeadDims) + ")", "CPU", true,
@@ -42,17 +42,18 @@ std::vector<Kernel> kernels() {
       {"compute_means, calibrate", "CPU", true, simd},
       {"quantize_q", "CPU", true, "portable code"},
       {"FP64 oracle, policies", "CPU", true, "portable code, for comparison only"},
-      {"append_kv, decode", "GPU sm_80", false, no_gpu},
-      {"prefill", "GPU sm_90a", false, no_gpu},
-      {"prefill, decode", "GPU sm_100a", false, no_gpu},
+      {"append_kv, compute_means", "GPU", gpu.is_usable, gpu.detail},
+      {"attention (decode, prefill)", "GPU", gpu.is_usable, gpu.detail},
+      {"quantize_q, merge_states", "GPU", gpu.is_usable, gpu.detail},
   };
 }
 
-std::string gpu_text(const std::vector<std::string>& gpus) {
+// `models` as the driver lists them.
+std::string gpu_text(const std::vector<std::string>& models, const GpuSupport& gpu) {
+  if (gpu.is_usable) return gpu.detail;
   std::string text;
-  for (const std::string& gpu : gpus) text += (text.empty() ? "" : ", ") + gpu;
-  if (text.empty()) return "none found; this version would not use one (CPU back end only)";
-  return text + "; not used: this version has the CPU back end only";
+  for (const std::string& model : models) text += (text.empty() ? "" : ", ") + model;
+  return (text.empty() ? "none found" : text + "; not used") + ": " + gpu.detail;
 }
 
 std::string feature_table(const std::vector<CpuFeature>& features) {
@@ -75,7 +76,7 @@ std::string kernel_table(const std::vector<Kernel>& list) {
 }
 
 Json info_json(const std::vector<CpuFeature>& features, const std::vector<Kernel>& list,
-               const std::vector<std::string>& gpus) {
+               const std::vector<std::string>& gpus, const GpuSupport& gpu) {
   Json feature_list = Json::array();
   for (const CpuFeature& feature : features) {
     feature_list.push_back(
@@ -91,7 +92,7 @@ Json info_json(const std::vector<CpuFeature>& features, const std::vector<Kernel
   return {{"machine", machine_json()},
           {"cpu_features", feature_list},
           {"gpus", gpus},
-          {"gpu_support", false},
+          {"gpu_support", gpu.is_built},
           {"kernels", kernel_list}};
 }
 
@@ -99,15 +100,16 @@ void run_info(const CommonOptions& options) {
   const CommandOutput output("info", options.json);
   const ThreadLimit threads(options.threads);
   const auto features = cpu_features();
-  const auto list = kernels();
+  const GpuSupport gpu = gpu_support();
+  const auto list = kernels(gpu);
   const auto gpus = gpu_models();
   output.print(
       "mpfa {}\nbuild     {}, {}\nCPU       {}\nthreads   {} of {} cores\nGPUs      {}\n\n",
       MPFA_VERSION, build_type(), compiler(), cpu_model(), active_threads(),
-      std::thread::hardware_concurrency(), gpu_text(gpus));
+      std::thread::hardware_concurrency(), gpu_text(gpus, gpu));
   if (!features.empty()) output.print("{}\n", feature_table(features));
   output.print("{}", kernel_table(list));
-  output.write_json(info_json(features, list, gpus));
+  output.write_json(info_json(features, list, gpus, gpu));
 }
 
 }  // namespace

@@ -21,9 +21,10 @@ struct AttentionParams {
   const DLTensor* sinks = nullptr;  // [Hq] FP32: logits that join the softmax's denominator only
   // On a GPU: schedule() has been called for these lengths with the same workspace.
   bool is_scheduled = false;
-  // [1] int32 on the GPU, or null: incremented for every length, page and row of statistics that is
-  // out of range, which the host cannot see. Such a length counts as the nearest valid one, such a
-  // page as page 0. On the CPU they are errors, and this is not used.
+  // [1] int32 on the GPU, or null: incremented at least once for every length, page and row of
+  // statistics that is out of range, which the host cannot see (a page each time that a kernel
+  // meets it). Such a length counts as the nearest valid one, such a page as page 0. On the CPU
+  // they are errors, and this is not used.
   const DLTensor* error_count = nullptr;
 };
 
@@ -84,9 +85,8 @@ void schedule(const KvCacheView& cache, const DLTensor& block_table, const DLTen
 //   seq_lens      [b] int32: tokens of each sequence in the cache, the new ones included
 //   cu_seqlens_q  [b + 1] int32: rows of q of each sequence; null: one row each (decode). Rows past
 //                 cu_seqlens_q[b] are padding: not read in q and left alone in out and lse
-//   workspace     uint8 [>= plan.workspace_bytes] on the same device, aligned to 4 bytes (GPU:
-//   256);
-//                 null, or ignored, if that is 0. Its bytes before the call do not matter
+//   workspace     uint8 [>= plan.workspace_bytes] on the same device, aligned to 4 bytes (on a GPU
+//                 to 256); null, or ignored, if that is 0. Its bytes before the call do not matter
 //   cache         on a GPU: rows of k_codes and v aligned to 16 bytes, of k_scales, k_residual and
 //                 delta_s to 4
 //
@@ -106,6 +106,10 @@ void attention(const DLTensor& out, const DLTensor* lse, const DLTensor& q,
 //   out, lse (or null): the merged state. A state (anything, -inf) counts for nothing; all of them
 //         -inf gives (0, -inf). out may be exactly one of outs, and lse exactly one of lses: the
 //         same address, shape, strides and type. Any other overlap is an error.
+//
+// The tensors' device picks the back end, as for attention(). On a GPU at most 512 states are
+// merged at once, the call is asynchronous on `stream`, allocates nothing there and may be captured
+// in a CUDA graph; results agree with the CPU's to rounding (FP32 sums instead of FP64).
 void merge_states(const DLTensor& out, const DLTensor* lse, std::span<const DLTensor* const> outs,
                   std::span<const DLTensor* const> lses, cudaStream_t stream = nullptr);
 

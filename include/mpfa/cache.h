@@ -85,14 +85,20 @@ struct KvCacheConfig {
   int64_t num_stats = 1;
   int64_t batch_size = 0;         // > 0: room for stats_index of this many sequences
   int64_t max_pages_per_seq = 0;  // > 0 (with batch_size): block_table of this width and seq_lens
+  DLDevice device = {kDLCPU, 0};  // or a GPU of compute capability 8.0 or later
 };
 
 // Bytes that one token takes per KV head, all tensors of section 4 but k_first: 200 for d = 128
 // without compensation (2.56 times less than BF16's 512).
 double bytes_per_token_and_kv_head(const KvCacheConfig& config);
 
-// A cache in host memory that owns its tensors. Pages start zeroed, means at 0, scales at 1, the
-// residual basis at the unit vectors.
+// A cache that owns its tensors, on the host or a GPU (KvCacheConfig::device), where view(),
+// block_table() and seq_lens() are tensors of that device. Pages start zeroed, means at 0, scales
+// at 1, the residual basis at the unit vectors; on a GPU they are so when the constructor returns,
+// for every stream. Nothing may use the tensors of a cache that is destroyed, work that a GPU has
+// yet to do included. A cache that has been moved from can only be destroyed or assigned to.
+//
+// Errors: InvalidArgument for a field that is out of range, Error where there is not enough memory.
 class KvCache {
  public:
   explicit KvCache(const KvCacheConfig& config);
@@ -124,12 +130,16 @@ struct KvCacheFile {
 // Statistics that the cache does not use (q_mean without delta_s, residual_basis and residual_scale
 // without k_residual) are left out. The metadata keys "format" and "version" are the file's own.
 //
+// All tensors are on the host, or all on one GPU: then the call waits for the work that the GPU has
+// been given and copies them to the host first. Values are checked there.
+//
 // Errors: InvalidArgument for anything that load_cache would reject, IoError from the system.
 void save_cache(const std::string& path, const KvCacheFile& file);
 
 // Reads such a file; checks every shape and type against the others, pages in use against
 // num_pages, lengths and rows of statistics against their tables. uint8 is accepted where e4m3 is
-// expected, and "format" and "version" may be missing. `metadata` gets all other pairs.
+// expected, and "format" and "version" may be missing. `metadata` gets all other pairs. The cache
+// is on the host.
 //
 // Errors: IoError naming the file and the tensor.
 KvCache load_cache(const std::string& path, std::map<std::string, std::string>* metadata = nullptr);

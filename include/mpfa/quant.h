@@ -76,6 +76,10 @@ struct QuantizeQParams {
   // [b + 1] int32. Null: all tokens belong to the only sequence; an error where stats_index names
   // more than one and there is more than one row of statistics.
   const DLTensor* cu_seqlens_q = nullptr;
+  // [1] int32 on the GPU, or null: incremented for every token that is not written because its row
+  // of statistics is out of range, which the host cannot see. On the CPU that is an error, and this
+  // is not used.
+  const DLTensor* error_count = nullptr;
 };
 
 // Quantises queries for kernels whose tensor cores take NVFP4 (docs/spec.md, sections 1 and 2).
@@ -85,6 +89,12 @@ struct QuantizeQParams {
 //   written.
 //
 // Dot products over d are FP32 products summed by halves, like every other in the cache writer.
+//
+// The tensors' device picks the back end: all on the CPU, or all on one GPU of compute
+// capability 8.0 or later. There the call is asynchronous on `stream`, allocates nothing and may be
+// captured in a CUDA graph; the bytes are the same, the bits of a NaN apart. Values are not looked
+// at there: see QuantizeQParams::error_count; of cu_seqlens_q, lengths beyond the tokens there are
+// count as far as the tokens go.
 void quantize_q(const DLTensor& q, const QuantizedQ& out, const QuantizeQParams& params = {},
                 cudaStream_t stream = nullptr);
 

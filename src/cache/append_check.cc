@@ -103,10 +103,9 @@ std::vector<int64_t> read_stats_rows(const AppendArgs& args, const AppendParams&
 // What read_stats_rows checks, but for values.
 void check_sequences(const AppendArgs& args, const AppendParams& params) {
   const auto cu_seqlens = Tensor<int32_t, 1>::from(params.cu_seqlens, "cu_seqlens", false);
-  MPFA_CHECK(!cu_seqlens || cu_seqlens.size(0) >= 1,
-             "cu_seqlens is empty: must have one element more than sequences");
   const CacheTensors& cache = args.cache;
-  check_stats_index(cache.stats_index, cu_seqlens ? cu_seqlens.size(0) - 1 : 1, 0);
+  check_stats_index(cache.stats_index, cu_seqlens ? count_sequences(cu_seqlens, "cu_seqlens") : 1,
+                    0);
   if (!cu_seqlens) {
     check_one_sequence(cache.stats_index, cache.num_stats, args.num_tokens, "cu_seqlens");
   }

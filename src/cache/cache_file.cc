@@ -1,12 +1,17 @@
+#include "cuda/cache_file.h"
+
 #include <cstring>
+#include <deque>
 #include <map>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "cache/allocated_tensor.h"
 #include "cache/page_tables.h"
 #include "core/cache_layout.h"
+#include "cuda/memory.h"
 #include "io/quote.h"
 #include "io/safetensors.h"
 #include "mpfa/cache.h"
@@ -152,6 +157,25 @@ KvCacheFile view_file(const internal::SafetensorsReader& reader, std::vector<DLT
   return file;
 }
 
+// The tensors of a file that it uses, in host memory. Copies of those on a GPU go to `copies`.
+KvCacheFile on_host(const KvCacheFile& file, std::deque<internal::AllocatedTensor>& copies) {
+  KvCacheFile host = file;
+  if (file.cache.k_codes == nullptr || file.cache.k_codes->device.device_type != kDLCUDA) {
+    return host;
+  }
+  internal::cuda_check_cache_file(file);
+  for (const Field& field : kFields) {
+    const DLTensor*& tensor = field.slot(host);
+    if (!is_used(field, host)) tensor = nullptr;  // its shape has not been checked
+    if (tensor == nullptr) continue;
+    internal::AllocatedTensor& copy = copies.emplace_back();
+    copy.allocate(field.name, tensor->dtype, {tensor->shape, tensor->shape + tensor->ndim});
+    internal::cuda_download(*tensor, copy.data<std::byte>());
+    tensor = copy.get();
+  }
+  return host;
+}
+
 KvCacheConfig config_of(const internal::CacheTensors& t, const KvCacheFile& file) {
   KvCacheConfig config;
   config.num_pages = t.num_pages;
@@ -187,7 +211,8 @@ KvCache copy_cache(KvCacheFile& file) {
 }  // namespace
 
 void save_cache(const std::string& path, const KvCacheFile& file) {
-  KvCacheFile source = file;
+  std::deque<internal::AllocatedTensor> on_device;
+  KvCacheFile source = on_host(file, on_device);
   const internal::CacheTensors tensors = internal::check_cache(source.cache);
   MPFA_CHECK(tensors.num_pages >= 1, "k_codes has shape ",
              internal::shape_string(*source.cache.k_codes), ": needs at least one page");

@@ -1,17 +1,21 @@
 #include <algorithm>
 #include <limits>
 #include <memory>
+#include <string_view>
+#include <utility>
+#include <vector>
 
-#include "cache/host_tensor.h"
+#include "cache/allocated_tensor.h"
 #include "core/shapes.h"
 #include "core/tensor.h"
+#include "cuda/memory.h"
 #include "mpfa/cache.h"
 #include "mpfa/check.h"
 
 namespace mpfa {
 namespace {
 
-using internal::HostTensor;
+using internal::AllocatedTensor;
 
 void check_head_dim(int64_t head_dim) {
   MPFA_CHECK(internal::is_head_dim(head_dim), "head_dim = ", head_dim, ": must be ",
@@ -31,6 +35,12 @@ void check_heads(const KvCacheConfig& c) {
              c.num_kv_heads, c.delta_s ? ", above 0" : "");
 }
 
+void check_device(const DLDevice& device) {
+  MPFA_CHECK(device.device_type == kDLCPU || device.device_type == kDLCUDA,
+             "device.device_type = ", static_cast<int>(device.device_type),
+             ": must be 1 (CPU) or 2 (CUDA), DLPack's numbers");
+}
+
 void check_config(const KvCacheConfig& c) {
   // block_table holds page numbers as int32.
   constexpr int64_t kMaxPages = std::numeric_limits<int32_t>::max();
@@ -47,20 +57,32 @@ void check_config(const KvCacheConfig& c) {
              ": must not be negative");
   MPFA_CHECK(c.max_pages_per_seq == 0 || c.batch_size > 0,
              "max_pages_per_seq = ", c.max_pages_per_seq, ": must be 0 where batch_size is 0");
+  check_device(c.device);
 }
 
-void fill_with_ones(const HostTensor& tensor) {
+void fill_with_ones(const AllocatedTensor& tensor) {
   std::fill_n(tensor.data<float>(), tensor.bytes() / sizeof(float), 1.0f);
 }
 
 // Row j of every head's basis becomes the j-th unit vector: orthonormal whatever r and d are.
-void fill_with_unit_vectors(const HostTensor& basis) {
+void fill_with_unit_vectors(const AllocatedTensor& basis) {
   const DLTensor& t = *basis.get();
   const int64_t rank = t.shape[2];
   const int64_t head_dim = t.shape[3];
   for (int64_t row = 0; row < t.shape[0] * t.shape[1] * rank; ++row) {
     basis.data<float>()[row * head_dim + row % rank] = 1.0f;
   }
+}
+
+// Fills a tensor of FP32 where only a GPU can write, too.
+void fill(const AllocatedTensor& tensor, std::string_view name,
+          void (*fill_on_host)(const AllocatedTensor&)) {
+  const DLTensor& t = *tensor.get();
+  if (t.device.device_type != kDLCUDA) return fill_on_host(tensor);
+  AllocatedTensor values;
+  values.allocate(name, t.dtype, {t.shape, t.shape + t.ndim});
+  fill_on_host(values);
+  internal::cuda_upload(values.data<void>(), tensor.bytes(), t);
 }
 
 }  // namespace
@@ -84,23 +106,28 @@ struct KvCache::Impl {
     set_view();
   }
 
+  void allocate(AllocatedTensor& tensor, std::string_view name, DLDataType dtype,
+                std::vector<int64_t> shape) const {
+    tensor.allocate(name, dtype, std::move(shape), config.device);
+  }
+
   void allocate_pages() {
     const KvCacheConfig& c = config;
     const int64_t d = c.head_dim;
-    k_codes.allocate("k_codes", internal::kUint8Type,
-                     {c.num_pages, c.num_kv_heads, c.page_size, d / 2});
-    k_scales.allocate("k_scales", internal::kE4m3Type,
-                      {c.num_pages, c.num_kv_heads, c.page_size, d / kNvfp4BlockSize});
-    v.allocate("v", internal::kE4m3Type, {c.num_pages, c.num_kv_heads, c.page_size, d});
+    allocate(k_codes, "k_codes", internal::kUint8Type,
+             {c.num_pages, c.num_kv_heads, c.page_size, d / 2});
+    allocate(k_scales, "k_scales", internal::kE4m3Type,
+             {c.num_pages, c.num_kv_heads, c.page_size, d / kNvfp4BlockSize});
+    allocate(v, "v", internal::kE4m3Type, {c.num_pages, c.num_kv_heads, c.page_size, d});
     if (c.delta_s) {
-      delta_s.allocate("delta_s", internal::kBf16Type, {c.num_pages, c.num_q_heads, c.page_size});
+      allocate(delta_s, "delta_s", internal::kBf16Type, {c.num_pages, c.num_q_heads, c.page_size});
     }
     if (c.residual_rank > 0) {
-      k_residual.allocate("k_residual", internal::kE4m3Type,
-                          {c.num_pages, c.num_kv_heads, c.page_size, c.residual_rank});
+      allocate(k_residual, "k_residual", internal::kE4m3Type,
+               {c.num_pages, c.num_kv_heads, c.page_size, c.residual_rank});
     }
     if (c.first_key) {
-      k_first.allocate("k_first", internal::kBf16Type, {c.num_pages, c.num_kv_heads, d});
+      allocate(k_first, "k_first", internal::kBf16Type, {c.num_pages, c.num_kv_heads, d});
     }
   }
 
@@ -108,28 +135,28 @@ struct KvCache::Impl {
     const KvCacheConfig& c = config;
     const int64_t d = c.head_dim;
     const DLDataType f32 = internal::kFloat32Type;
-    k_mean.allocate("k_mean", f32, {c.num_stats, c.num_kv_heads, d});
-    if (c.delta_s) q_mean.allocate("q_mean", f32, {c.num_stats, c.num_q_heads, d});
+    allocate(k_mean, "k_mean", f32, {c.num_stats, c.num_kv_heads, d});
+    if (c.delta_s) allocate(q_mean, "q_mean", f32, {c.num_stats, c.num_q_heads, d});
     if (c.residual_rank > 0) {
       const int64_t r = c.residual_rank;
-      residual_basis.allocate("residual_basis", f32, {c.num_stats, c.num_kv_heads, r, d});
-      residual_scale.allocate("residual_scale", f32, {c.num_stats, c.num_kv_heads, r});
-      fill_with_unit_vectors(residual_basis);
-      fill_with_ones(residual_scale);
+      allocate(residual_basis, "residual_basis", f32, {c.num_stats, c.num_kv_heads, r, d});
+      allocate(residual_scale, "residual_scale", f32, {c.num_stats, c.num_kv_heads, r});
+      fill(residual_basis, "residual_basis", fill_with_unit_vectors);
+      fill(residual_scale, "residual_scale", fill_with_ones);
     }
-    k_scale.allocate("k_scale", f32, {c.num_stats, c.num_kv_heads});
-    v_scale.allocate("v_scale", f32, {c.num_stats, c.num_kv_heads});
-    fill_with_ones(k_scale);
-    fill_with_ones(v_scale);
+    allocate(k_scale, "k_scale", f32, {c.num_stats, c.num_kv_heads});
+    allocate(v_scale, "v_scale", f32, {c.num_stats, c.num_kv_heads});
+    fill(k_scale, "k_scale", fill_with_ones);
+    fill(v_scale, "v_scale", fill_with_ones);
   }
 
   void allocate_tables() {
     const KvCacheConfig& c = config;
     if (c.batch_size == 0) return;
-    stats_index.allocate("stats_index", internal::kInt32Type, {c.batch_size});
+    allocate(stats_index, "stats_index", internal::kInt32Type, {c.batch_size});
     if (c.max_pages_per_seq == 0) return;
-    block_table.allocate("block_table", internal::kInt32Type, {c.batch_size, c.max_pages_per_seq});
-    seq_lens.allocate("seq_lens", internal::kInt32Type, {c.batch_size});
+    allocate(block_table, "block_table", internal::kInt32Type, {c.batch_size, c.max_pages_per_seq});
+    allocate(seq_lens, "seq_lens", internal::kInt32Type, {c.batch_size});
   }
 
   void set_view() {
@@ -149,9 +176,9 @@ struct KvCache::Impl {
   }
 
   KvCacheConfig config;
-  HostTensor k_codes, k_scales, v, delta_s, k_residual, k_first;
-  HostTensor k_mean, q_mean, residual_basis, residual_scale, k_scale, v_scale;
-  HostTensor stats_index, block_table, seq_lens;
+  AllocatedTensor k_codes, k_scales, v, delta_s, k_residual, k_first;
+  AllocatedTensor k_mean, q_mean, residual_basis, residual_scale, k_scale, v_scale;
+  AllocatedTensor stats_index, block_table, seq_lens;
   KvCacheView view;
 };
 

@@ -1,9 +1,10 @@
-// attention() and schedule(): the tensors' device picks the back end.
+// attention(), schedule() and merge_states(): the tensors' device picks the back end.
 #include "mpfa/attention.h"
 
 #include "core/attention_memory.h"
 #include "cpu/attention.h"
 #include "cuda/attention.h"
+#include "cuda/merge_states.h"
 
 namespace mpfa {
 
@@ -25,6 +26,15 @@ void attention(const DLTensor& out, const DLTensor* lse, const DLTensor& q,
     internal::cuda_attention(call, params, plan, stream);
   } else {
     internal::cpu_attention(call, params, plan);
+  }
+}
+
+void merge_states(const DLTensor& out, const DLTensor* lse, std::span<const DLTensor* const> outs,
+                  std::span<const DLTensor* const> lses, cudaStream_t stream) {
+  if (out.device.device_type == kDLCUDA) {
+    internal::cuda_merge_states(out, lse, outs, lses, stream);
+  } else {
+    internal::cpu_merge_states(out, lse, outs, lses);
   }
 }
 

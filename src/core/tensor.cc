@@ -160,11 +160,15 @@ void check_size(const DLTensor& tensor, std::string_view name, int dim, int64_t 
              ": dimension ", dim, " must be ", expected, " (", why, ")");
 }
 
+int64_t count_sequences(const Tensor<int32_t, 1>& cu_seqlens, std::string_view name) {
+  MPFA_CHECK(cu_seqlens.size(0) >= 1, name, " is empty: must have one element more than sequences");
+  return cu_seqlens.size(0) - 1;
+}
+
 int64_t check_cu_seqlens(const Tensor<int32_t, 1>& cu_seqlens, std::string_view name,
                          int64_t total) {
-  MPFA_CHECK(cu_seqlens.size(0) >= 1, name, " is empty: must have one element more than sequences");
+  const int64_t batch_size = count_sequences(cu_seqlens, name);
   MPFA_CHECK(*cu_seqlens.at(0) == 0, name, "[0] = ", *cu_seqlens.at(0), ": must be 0");
-  const int64_t batch_size = cu_seqlens.size(0) - 1;
   for (int64_t i = 0; i < batch_size; ++i) {
     MPFA_CHECK(*cu_seqlens.at(i) <= *cu_seqlens.at(i + 1), name, "[", i + 1,
                "] = ", *cu_seqlens.at(i + 1), ": must not be below ", name, "[", i,

@@ -150,6 +150,9 @@ T from_float(float x) {
   }
 }
 
+// b of cu_seqlens [b + 1], whose values may be anything. Errors where it is empty.
+int64_t count_sequences(const Tensor<int32_t, 1>& cu_seqlens, std::string_view name);
+
 // cu_seqlens [b + 1]: first 0, non-decreasing, last <= total. Returns b.
 int64_t check_cu_seqlens(const Tensor<int32_t, 1>& cu_seqlens, std::string_view name,
                          int64_t total);

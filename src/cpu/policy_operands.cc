@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "cache/host_tensor.h"
+#include "cache/allocated_tensor.h"
 #include "core/tensor.h"
 #include "mpfa/quant.h"
 #include "quant/row_math.h"
@@ -43,12 +43,12 @@ class RowSlice {
   int64_t strides_[3];
 };
 
-std::vector<float> values_of(const HostTensor& tensor, int64_t size) {
+std::vector<float> values_of(const AllocatedTensor& tensor, int64_t size) {
   return {tensor.data<float>(), tensor.data<float>() + size};
 }
 
 std::vector<float> means_of(const DLTensor& x, const char* name) {
-  HostTensor out;
+  AllocatedTensor out;
   out.allocate(name, kFloat32Type, {1, x.shape[1], x.shape[2]});
   compute_means(x, nullptr, *out.get());
   return values_of(out, x.shape[1] * x.shape[2]);
@@ -58,7 +58,7 @@ std::vector<float> means_of(const DLTensor& x, const char* name) {
 int64_t calibrated_rank(int64_t rank) { return rank <= 4 ? 4 : rank <= 8 ? 8 : 16; }
 
 // q - q_mean [rows, Hq, d] in FP32.
-void subtract_mean(const DLTensor& q, const std::vector<float>& mean, const HostTensor& out) {
+void subtract_mean(const DLTensor& q, const std::vector<float>& mean, const AllocatedTensor& out) {
   const int64_t heads = q.shape[1];
   const int64_t d = q.shape[2];
   visit_float_tensor<3>(q, "q", [&](const auto& x) {
@@ -77,9 +77,9 @@ void calibrate_residual(const Policy& policy, const DLTensor& q, const DLTensor&
   const int64_t heads = k.shape[1];
   const int64_t d = k.shape[2];
   const int64_t rank = calibrated_rank(policy.residual_rank);
-  HostTensor mean;
-  HostTensor basis;
-  HostTensor scale;
+  AllocatedTensor mean;
+  AllocatedTensor basis;
+  AllocatedTensor scale;
   mean.allocate("k_mean", kFloat32Type, {heads, d});
   basis.allocate("residual_basis", kFloat32Type, {heads, rank, d});
   scale.allocate("residual_scale", kFloat32Type, {heads, rank});
@@ -215,7 +215,7 @@ PolicyStats make_stats(const Policy& policy, const DLTensor& q, const DLTensor& 
   }
   // delta_s already cancels the error along Q_mean: the basis is better spent on what is left.
   const DLTensor& used = basis_queries.get();
-  HostTensor centred;
+  AllocatedTensor centred;
   centred.allocate("q", kFloat32Type, {used.shape[0], used.shape[1], used.shape[2]});
   subtract_mean(used, stats.q_mean, centred);
   calibrate_residual(policy, *centred.get(), keys.get(), stats);

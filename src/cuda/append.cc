@@ -19,21 +19,6 @@ void set_cache(const CacheTensors& cache, kernels::AppendParams& p) {
   p.head_dim = cache.head_dim;
 }
 
-void set_sequences(const CacheTensors& cache, const DLTensor* cu_seqlens,
-                   kernels::SequenceTable& table) {
-  const auto cu = Tensor<int32_t, 1>::from(cu_seqlens, "cu_seqlens", false);
-  if (cu) {
-    table.cu_seqlens = cu.at();
-    table.cu_seqlens_stride = cu.stride(0);
-    table.batch_size = static_cast<int32_t>(cu.size(0) - 1);
-  }
-  if (cache.stats_index) {
-    table.stats_index = cache.stats_index.at();
-    table.stats_index_stride = cache.stats_index.stride(0);
-  }
-  table.num_stats = static_cast<int32_t>(cache.num_stats);
-}
-
 }  // namespace
 
 void cuda_append_kv(const KvCacheView& cache, const DLTensor& k, const DLTensor& v,
@@ -50,7 +35,9 @@ void cuda_append_kv(const KvCacheView& cache, const DLTensor& k, const DLTensor&
   kernels::AppendParams p;
   set_cache(in.cache, p);
   set_stats(in.cache.stats, p);
-  set_sequences(in.cache, host_params.cu_seqlens, p.sequences);
+  p.sequences =
+      sequence_table(Tensor<int32_t, 1>::from(host_params.cu_seqlens, "cu_seqlens", false),
+                     in.cache.stats_index, in.cache.num_stats);
   p.k = in.k.data;
   p.k_token_stride = in.k.token_stride;
   p.k_head_stride = in.k.head_stride;

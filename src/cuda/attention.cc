@@ -23,8 +23,7 @@ using kernels::ScheduleParams;
 constexpr int64_t kLargeCacheBytes = 300'000'000;
 constexpr size_t kWorkspaceAlignment = 256;
 
-// ---- what the kernels ask of a cache beside what every back end does
-// -----------------------------
+// ---- what the kernels ask of a cache beside what all back ends do -------------------------------
 
 template <class T, int Rank>
 void check_rows_aligned(const Tensor<T, Rank>& tensor, const char* name, int64_t alignment) {
@@ -156,8 +155,7 @@ ScheduleParams schedule_params(const StepTensors& step, int64_t total_seqlen_q, 
   p.num_stats = static_cast<int32_t>(step.cache.num_stats);
   p.group_size = static_cast<int32_t>(plan.params.num_q_heads / plan.params.num_kv_heads);
   p.total_seqlen_q = static_cast<int32_t>(total_seqlen_q);
-  p.max_seqlen_q = static_cast<int32_t>(plan.params.max_seqlen_q > 0 ? plan.params.max_seqlen_q
-                                                                     : plan.params.total_seqlen_q);
+  p.max_seqlen_q = static_cast<int32_t>(max_rows(plan.params));
   p.max_seqlen_k = static_cast<int32_t>(plan.params.max_seqlen_k);
   p.window_left = static_cast<int32_t>(std::min<int64_t>(window_left, INT32_MAX));
   p.rows_per_tile = 8 * decode.row_tiles;
@@ -219,21 +217,10 @@ ScheduleParams schedule_params(const CheckedCall& call, const DecodePlan& decode
                          call.workspace, call.error_count);
 }
 
-kernels::PrefillLaunch prefill_launch(const AttentionInputs& in) {
-  return {in.cache.head_dim, in.cache.delta_s || in.softcap > 0};
-}
-
-// Whether the kernel for long queries takes a call: where the plan allows sequences more rows than
-// the decode kernel is made for. The plan alone decides, and not the rows of one call, so that
-// results do not depend on a sequence's neighbours.
-bool is_prefill(const CheckedCall& call) {
-  constexpr int64_t kMaxDecodeRows = 16;
-  if (!call.in.cu_seqlens_q || max_rows(call.plan.params) <= kMaxDecodeRows) return false;
-  // delta_s of a large group may not fit a small GPU's shared memory.
-  const int bytes = kernels::prefill_shared_bytes(prefill_launch(call.in),
-                                                  static_cast<bool>(call.in.cache.delta_s),
-                                                  static_cast<int>(call.in.group_size));
-  return bytes <= call.info.shared_bytes;
+// Whether the kernel for long queries takes a call.
+bool is_prefill(const Plan& plan, const CacheTensors& cache,
+                const Tensor<int32_t, 1>& cu_seqlens_q) {
+  return cu_seqlens_q && is_for_prefill(plan.params, static_cast<bool>(cache.delta_s));
 }
 
 // Whether rows can be moved 16 bytes at a time.
@@ -247,16 +234,14 @@ void enqueue_prefill(const CheckedCall& call, cudaStream_t stream) {
   kernels::PrefillParams p;
   p.attention = decode_params(in, call.out, call.lse, {}, nullptr, call.error_count);
   p.step = schedule_params(call, {});
-  // schedule() has counted what is out of range.
-  if (call.is_scheduled) p.step.error_count = nullptr;
   PlanParams here = call.plan.params;
   here.total_seqlen_q = in.q.rows;
   here.batch_size = in.batch_size;
   p.num_row_tiles = static_cast<int32_t>(max_row_tiles(here, kernels::kPrefillRows));
   p.q_has_pieces = has_pieces(in.q) ? 1 : 0;
   p.out_has_pieces = has_pieces(call.out) ? 1 : 0;
-  check_cuda(kernels::launch_prefill(prefill_launch(in), p, stream),
-             "launch of the prefill kernel");
+  const kernels::PrefillLaunch launch{in.cache.head_dim, in.cache.delta_s || in.softcap > 0};
+  check_cuda(kernels::launch_prefill(launch, p, stream), "launch of the prefill kernel");
 }
 
 void enqueue_decode(const CheckedCall& call, cudaStream_t stream) {
@@ -268,7 +253,7 @@ void enqueue_decode(const CheckedCall& call, cudaStream_t stream) {
   }
   DecodeParams p = decode_params(in, call.out, call.lse, decode, call.workspace, call.error_count);
   const bool is_large = is_large_step(call.plan.params, in.cache);
-  p.evict_first = is_large ? 0 : 1;
+  p.evict_first = is_large ? 0 : 1;  // docs/perf/decode-h200.md, "What was tried"
   kernels::DecodeLaunch launch;
   launch.head_dim = in.cache.head_dim;
   launch.row_tiles = decode.row_tiles;
@@ -303,6 +288,7 @@ void cuda_schedule(const KvCacheView& cache, const DLTensor& block_table, const 
   check_step(step, plan);
   std::byte* const space =
       check_workspace(args.take(&workspace, "workspace"), plan, kWorkspaceAlignment);
+  if (is_prefill(plan, tensors, step.cu_seqlens_q)) return;  // whose kernel finds its own work
   const ScheduleParams p =
       schedule_params(step, plan.params.total_seqlen_q, params.window_left, plan,
                       make_decode_plan(plan.params), space, args.error_counter(params.error_count));
@@ -341,7 +327,7 @@ void cuda_attention(const AttentionCall& call, const AttentionParams& params, co
   if (in.q.rows == 0 || in.batch_size == 0) return;
 
   const CheckedCall checked{in, out, lse, plan, workspace, error_count, info, params.is_scheduled};
-  if (is_prefill(checked)) {
+  if (is_prefill(plan, in.cache, in.cu_seqlens_q)) {
     enqueue_prefill(checked, stream);
   } else {
     enqueue_decode(checked, stream);

@@ -6,6 +6,7 @@
 #include "cuda/device.h"
 #include "cuda/plan.h"
 #include "kernels/any/decode/schedule.h"
+#include "kernels/any/prefill/prefill.h"
 
 namespace mpfa::internal {
 namespace {
@@ -35,26 +36,40 @@ int64_t max_row_tiles(const PlanParams& p, int64_t rows_per_tile) {
   return std::min(by_total, by_longest);
 }
 
+bool is_for_prefill(const PlanParams& params, bool has_delta) {
+  constexpr int64_t kMaxDecodeRows = 16;
+  if (max_rows(params) <= kMaxDecodeRows) return false;
+  // delta_s of a large group may not fit a small GPU's shared memory.
+  const auto group_size = static_cast<int>(params.num_q_heads / params.num_kv_heads);
+  const kernels::PrefillLaunch launch{static_cast<int>(params.head_dim), has_delta};
+  return kernels::prefill_shared_bytes(launch, has_delta, group_size) <=
+         device_info(params.device.device_id).shared_bytes;
+}
+
 DecodePlan make_decode_plan(const PlanParams& params) {
   check_size_of(params);
-  const int64_t group_size = params.num_q_heads / params.num_kv_heads;
+  PlanParams p = params;
+  // Then only calls with a row for each sequence come here, and need no room for more.
+  if (is_for_prefill(params, true)) p.max_seqlen_q = 1;
+  const int64_t group_size = p.num_q_heads / p.num_kv_heads;
   DecodePlan plan;
-  plan.row_tiles = max_rows(params) * group_size <= 8 ? 1 : 2;
-  plan.split_tiles = static_cast<int32_t>(params.kv_split_size / kernels::kTileTokens);
+  plan.row_tiles = max_rows(p) * group_size <= 8 ? 1 : 2;
+  constexpr int64_t kAllTokens = int64_t{1} << 31;  // of any sequence: lengths are int32
+  plan.split_tiles =
+      static_cast<int32_t>(std::min(p.kv_split_size, kAllTokens) / kernels::kTileTokens);
   const int rows = 8 * plan.row_tiles;
-  const int64_t pairs = params.num_kv_heads * max_row_tiles(params, rows);
+  const int64_t pairs = p.num_kv_heads * max_row_tiles(p, rows);
   const int64_t parts =
-      params.kv_split_size == 0
+      p.kv_split_size == 0
           ? 0
-          : pairs * std::max<int64_t>(1, ceil_div(params.max_seqlen_k, params.kv_split_size) + 1);
+          : pairs * std::max<int64_t>(1, ceil_div(p.max_seqlen_k, p.kv_split_size) + 1);
   constexpr int64_t kMost = int64_t{1} << 28;
   MPFA_CHECK(pairs <= kMost && parts <= kMost, "the plan has up to ", std::max(pairs, parts),
-             " pieces of work: must be at most 2^28; batch_size = ", params.batch_size,
-             ", total_seqlen_q = ", params.total_seqlen_q,
-             " and max_seqlen_k = ", params.max_seqlen_k,
-             " must be smaller, or kv_split_size = ", params.kv_split_size, " larger");
-  plan.layout = kernels::layout_workspace(device_info(params.device.device_id).sm_count, pairs,
-                                          parts, rows, static_cast<int>(params.head_dim));
+             " pieces of work: must be at most 2^28; batch_size = ", p.batch_size,
+             ", total_seqlen_q = ", p.total_seqlen_q, " and max_seqlen_k = ", p.max_seqlen_k,
+             " must be smaller, or kv_split_size = ", p.kv_split_size, " larger");
+  plan.layout = kernels::layout_workspace(device_info(p.device.device_id).sm_count, pairs, parts,
+                                          rows, static_cast<int>(p.head_dim));
   return plan;
 }
 

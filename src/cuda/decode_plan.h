@@ -18,6 +18,11 @@ int64_t max_rows(const PlanParams& params);
 // Tiles of rows of all sequences, one KV head: each sequence may have one that is not full.
 int64_t max_row_tiles(const PlanParams& params, int64_t rows_per_tile);
 
+// Whether the kernel for long queries takes a plan's calls that have cu_seqlens_q: where the plan
+// allows sequences more rows than the decode kernel is made for. The rows of one call do not count,
+// so that results do not depend on a sequence's neighbours.
+bool is_for_prefill(const PlanParams& params, bool has_delta);
+
 // Errors: InvalidArgument where the plan's maxima are too large for the kernels.
 DecodePlan make_decode_plan(const PlanParams& params);
 

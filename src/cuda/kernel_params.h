@@ -34,6 +34,31 @@ void set_strides(int64_t (&strides)[kCount], const Tensor<T, Rank>& tensor) {
   for (size_t i = 0; i < kCount; ++i) strides[i] = tensor ? tensor.stride(static_cast<int>(i)) : 0;
 }
 
+// The same in bytes.
+template <class T, int Rank, size_t kCount>
+void set_byte_strides(int64_t (&strides)[kCount], const Tensor<T, Rank>& tensor) {
+  set_strides(strides, tensor);
+  for (int64_t& stride : strides) stride *= static_cast<int64_t>(sizeof(T));
+}
+
+// Of cu_seqlens [b + 1] and stats_index [b], each of which may be absent.
+inline kernels::SequenceTable sequence_table(const Tensor<int32_t, 1>& cu_seqlens,
+                                             const Tensor<int32_t, 1>& stats_index,
+                                             int64_t num_stats) {
+  kernels::SequenceTable table;
+  if (cu_seqlens) {
+    table.cu_seqlens = cu_seqlens.at();
+    table.cu_seqlens_stride = cu_seqlens.stride(0);
+    table.batch_size = static_cast<int32_t>(cu_seqlens.size(0) - 1);
+  }
+  if (stats_index) {
+    table.stats_index = stats_index.at();
+    table.stats_index_stride = stats_index.stride(0);
+  }
+  table.num_stats = static_cast<int32_t>(num_stats);
+  return table;
+}
+
 // The cache's tensors but v, which one kernel reads and another writes.
 template <class Params>
 void set_pages(const CacheTensors& cache, Params& p) {

@@ -18,10 +18,8 @@ void cuda_compute_means(const DLTensor& x, const DLTensor* cu_seqlens, const DLT
   check_alignment(host_x, "x", float_type_size(type));
   const auto values = Tensor<const std::byte, 3>::untyped(host_x, "x");
   const auto cu = Tensor<int32_t, 1>::from(host_cu, "cu_seqlens", false);
-  MPFA_CHECK(!cu || cu.size(0) >= 1,
-             "cu_seqlens is empty: must have one element more than sequences");
   const auto means = Tensor<float, 3>::from(host_out, "out");
-  const int64_t batch_size = cu ? cu.size(0) - 1 : 1;
+  const int64_t batch_size = cu ? count_sequences(cu, "cu_seqlens") : 1;
   check_size(host_out, "out", 0, batch_size, "the number of sequences");
   check_size(host_out, "out", 1, values.size(1), "as x has");
   check_size(host_out, "out", 2, values.size(2), "as x has");

@@ -1,8 +1,12 @@
 // Stands in for the CUDA back end in builds without nvcc.
 #include "cuda/append.h"
 #include "cuda/attention.h"
+#include "cuda/cache_file.h"
 #include "cuda/means.h"
+#include "cuda/memory.h"
+#include "cuda/merge_states.h"
 #include "cuda/plan.h"
+#include "cuda/quantize_q.h"
 
 namespace mpfa::internal {
 namespace {
@@ -29,6 +33,12 @@ void cuda_attention(const AttentionCall& /*call*/, const AttentionParams& /*para
   refuse("q");
 }
 
+void cuda_merge_states(const DLTensor& /*out*/, const DLTensor* /*lse*/,
+                       std::span<const DLTensor* const> /*outs*/,
+                       std::span<const DLTensor* const> /*lses*/, cudaStream_t /*stream*/) {
+  refuse("out");
+}
+
 void cuda_append_kv(const KvCacheView& /*cache*/, const DLTensor& /*k*/, const DLTensor& /*v*/,
                     const DLTensor& /*slot_mapping*/, const AppendParams& /*params*/,
                     cudaStream_t /*stream*/) {
@@ -38,6 +48,24 @@ void cuda_append_kv(const KvCacheView& /*cache*/, const DLTensor& /*k*/, const D
 void cuda_compute_means(const DLTensor& /*x*/, const DLTensor* /*cu_seqlens*/,
                         const DLTensor& /*out*/, cudaStream_t /*stream*/) {
   refuse("x");
+}
+
+void* cuda_allocate(int /*device*/, int64_t /*bytes*/) { refuse("the cache"); }
+
+// Nothing has been allocated.
+void cuda_free(void* /*memory*/) noexcept {}
+
+void cuda_upload(const void* /*from*/, int64_t /*bytes*/, const DLTensor& /*to*/) {
+  refuse("the cache");
+}
+
+void cuda_download(const DLTensor& /*from*/, std::byte* /*to*/) { refuse("k_codes"); }
+
+void cuda_check_cache_file(const KvCacheFile& /*file*/) { refuse("k_codes"); }
+
+void cuda_quantize_q(const DLTensor& /*q*/, const QuantizedQ& /*out*/,
+                     const QuantizeQParams& /*params*/, cudaStream_t /*stream*/) {
+  refuse("q");
 }
 
 }  // namespace mpfa::internal

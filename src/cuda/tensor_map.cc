@@ -38,7 +38,7 @@ bool fits_tensor_map(const Tensor<E4m3, 4>& tensor) {
     const int64_t stride = tensor.stride(dim);
     const bool in_range = stride > 0 && stride % 16 == 0 && stride < int64_t{1} << 40;
     fits = fits && (tensor.size(dim) <= 1 || in_range);
-    fits = fits && tensor.size(dim) <= int64_t{1} << 31;
+    fits = fits && tensor.size(dim) >= 1 && tensor.size(dim) <= int64_t{1} << 31;
   }
   return fits;
 }

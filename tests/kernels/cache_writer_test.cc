@@ -112,6 +112,33 @@ TEST(CudaCacheWriterErrors, SlotsOutOfRangeAreCounted) {
   EXPECT_EQ(count.at<int32_t>(0), 7);
 }
 
+TEST(CudaCacheWriterErrors, TokensOfNoSequenceAreCounted) {
+  WriterCase c(kBF16);
+  TestTensor no_ends(kI32, {1});
+  no_ends.at<int32_t>(0) = 0;
+  TestTensor no_rows(kI32, {0});
+  TestTensor count(kI32, {1});
+  count.at<int32_t>(0) = 0;
+  DeviceCopies copies;
+  KvCacheView on_device = copies.copy(c.host.cache());
+  const std::vector<std::vector<std::byte>> before = page_bytes(c.host.cache());
+  on_device.stats_index = copies.copy(no_rows.ptr());
+  AppendParams params;
+  params.cu_seqlens = copies.copy(no_ends.ptr());
+  params.error_count = copies.copy(count.ptr());
+  append_kv(on_device, *copies.copy(c.k.ptr()), *copies.copy(c.v.ptr()),
+            *copies.copy(c.slots.ptr()), params);
+  copies.download(params.error_count);
+  int expected = 0;
+  for (int64_t i = 0; i < WriterCase::kTokens; ++i) expected += c.slots.at<int64_t>(i) != -1;
+  EXPECT_EQ(count.at<int32_t>(0), expected);
+  for (const DLTensor* pages : {on_device.k_codes, on_device.k_scales, on_device.v,
+                                on_device.delta_s, on_device.k_residual, on_device.k_first}) {
+    copies.download(pages);
+  }
+  EXPECT_EQ(page_bytes(c.host.cache()), before);
+}
+
 TEST(CudaCacheWriterErrors, NameWhatIsWrong) {
   WriterCase c(kBF16);
   DeviceCopies copies;

@@ -2,11 +2,13 @@
 // and queries, several streams, shared pages, arguments that are wrong.
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <limits>
 #include <string>
 #include <vector>
 
 #include "kernels/device_case.h"
+#include "kernels/far_pages.h"
 #include "kernels/stream_and_graph.h"
 #include "mpfa/check.h"
 
@@ -152,6 +154,55 @@ TEST(DecodeUse, RowsThatNobodyAndSeveralClaim) {
       wrong.data(), wrong.size() * sizeof(int32_t), cudaMemcpyHostToDevice));
   device.attend();
   EXPECT_GE(device.errors(), 1);
+}
+
+// Lengths have 32 bits, a plan's maxima 64.
+TEST(DecodeUse, LimitsMayBeHuge) {
+  AttentionShape shape = serving_shape();
+  shape.head_dim = 64;
+  shape.seqlens_k = {8000, 64, 0, 2600};
+  for (const int64_t split : {int64_t{0}, int64_t{128} * ((int64_t{1} << 30) + 1)}) {
+    SCOPED_TRACE(split);
+    shape.kv_split_size = split;
+    AttentionCase host(shape, 19);
+    PlanParams limits;
+    limits.max_seqlen_k = INT32_MAX;
+    limits.max_seqlen_q = int64_t{1} << 32;
+    DeviceCase device(host, limits);
+    device.attend();
+    host.expect_matches_reference(kRounding);
+    EXPECT_EQ(device.errors(), 0);
+  }
+}
+
+TEST(DecodeUse, PagesMayLieFarApart) {
+  if (!FarPages::fit()) GTEST_SKIP() << "needs 17 GB of memory";
+  AttentionShape shape = serving_shape();
+  shape.seqlens_k = {100, 64, 0, 75};
+  AttentionCase host(shape, 21);
+  DeviceCase device(host);
+  const FarPages pages(host, device);
+  device.attend();
+  host.expect_matches_reference(kRounding);
+  EXPECT_EQ(device.errors(), 0);
+}
+
+// An engine's first steps may come before it has given its cache any page.
+TEST(DecodeUse, CachesMayHaveNoPages) {
+  AttentionShape shape = serving_shape();
+  shape.seqlens_k = {0, 0, 0, 0};
+  AttentionCase host(shape, 20);
+  PlanParams limits;
+  limits.max_seqlen_k = 100;
+  DeviceCase device(host, limits);
+  const KvCacheView& cache = device.cache;
+  for (const DLTensor* pages :
+       {cache.k_codes, cache.k_scales, cache.v, cache.k_residual, cache.k_first}) {
+    pages->shape[0] = 0;
+  }
+  device.attend();
+  host.expect_matches_reference();
+  EXPECT_EQ(device.errors(), 0);
 }
 
 // ---- errors of arguments ------------------------------------------------------------------------

@@ -2,11 +2,13 @@
 // graphs whose replays find other lengths, steps that are scheduled, what the host cannot see.
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <cstring>
 #include <limits>
 #include <vector>
 
 #include "kernels/device_case.h"
+#include "kernels/far_pages.h"
 #include "kernels/stream_and_graph.h"
 
 namespace mpfa::testing {
@@ -57,12 +59,57 @@ TEST(PrefillUse, GraphsFollowLengthsTablesAndQueries) {
   }
 }
 
+TEST(PrefillUse, LimitsMayBeHuge) {
+  AttentionCase host(serving_shape(), 6);
+  PlanParams limits;
+  limits.max_seqlen_k = INT32_MAX;
+  limits.max_seqlen_q = int64_t{1} << 32;
+  DeviceCase device(host, limits);
+  device.attend();
+  host.expect_matches_reference(kRounding);
+  EXPECT_EQ(device.errors(), 0);
+}
+
 TEST(PrefillUse, StepsMayBeScheduled) {
   AttentionCase host(serving_shape(), 2);
   DeviceCase device(host);
   device.attend(true);
   host.expect_matches_reference(kRounding);
   EXPECT_EQ(device.errors(), 0);
+}
+
+TEST(PrefillUse, PagesMayLieFarApart) {
+  if (!FarPages::fit()) GTEST_SKIP() << "needs 17 GB of memory";
+  AttentionShape shape = serving_shape();
+  shape.seqlens_k = {100, 64, 0, 75};
+  AttentionCase host(shape, 8);
+  DeviceCase device(host);
+  const FarPages pages(host, device);
+  device.attend();
+  host.expect_matches_reference(kRounding);
+  EXPECT_EQ(device.errors(), 0);
+}
+
+// Parts of a fixed size for every tile of a prompt's rows would take gigabytes.
+TEST(PrefillUse, WorkspacesHaveNoRoomForPrompts) {
+  AttentionShape shape = serving_shape();
+  shape.decode_form = true;
+  shape.seqlens_q = {1, 1, 1, 1};
+  shape.seqlens_k = {9000, 64, 0, 75};
+  AttentionCase host(shape, 7);
+  PlanParams limits;
+  limits.total_seqlen_q = 8192;
+  limits.max_seqlen_q = 8192;
+  limits.max_seqlen_k = 1 << 17;
+  limits.batch_invariant = true;
+  DeviceCase device(host, limits);
+  EXPECT_LT(device.plan().workspace_bytes, 1 << 24);
+  // Steps of single rows may use such a plan as well.
+  for (const bool is_scheduled : {false, true}) {
+    device.attend(is_scheduled);
+    host.expect_matches_reference(kRounding);
+    EXPECT_EQ(device.errors(), 0);
+  }
 }
 
 // What a sequence's rows of `out` hold.
@@ -86,7 +133,11 @@ TEST(PrefillUse, BitsDoNotDependOnTheBatch) {
   EXPECT_EQ(rows_of(host.out(), 1, 41), before);
 }
 
-TEST(PrefillUse, WhatTheHostCannotSeeIsCountedAndReadsNothingElse) {
+// Whether the step is scheduled or not.
+class PrefillFaults : public ::testing::TestWithParam<bool> {};
+INSTANTIATE_TEST_SUITE_P(IsScheduled, PrefillFaults, ::testing::Bool());
+
+TEST_P(PrefillFaults, WhatTheHostCannotSeeIsCountedAndReadsNothingElse) {
   AttentionCase host(serving_shape(), 4);
   DeviceCase device(host);
   TestTensor& lengths = host.seq_lens_tensor();
@@ -97,7 +148,7 @@ TEST(PrefillUse, WhatTheHostCannotSeeIsCountedAndReadsNothingElse) {
   host.block_table().at<int32_t>(3, 0) = -1;
   device.copies().upload(device.seq_lens);
   device.copies().upload(device.block_table);
-  device.attend();
+  device.attend(GetParam());
   EXPECT_GE(device.errors(), 4);
   EXPECT_EQ(host.lse().get({1, 0}), -std::numeric_limits<double>::infinity());
 }

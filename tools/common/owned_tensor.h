@@ -8,7 +8,7 @@
 #include <memory>
 #include <string_view>
 
-#include "cache/host_tensor.h"
+#include "cache/allocated_tensor.h"
 #include "mpfa/tensor.h"
 
 namespace mpfa::tools {
@@ -30,7 +30,7 @@ class OwnedTensor {
   }
 
  private:
-  std::unique_ptr<internal::HostTensor> memory_;
+  std::unique_ptr<internal::AllocatedTensor> memory_;
 };
 
 }  // namespace mpfa::tools

@@ -202,6 +202,13 @@ TEST(KvCacheConfigTest, ErrorsNameFieldValueAndWhatIsAllowed) {
   expect("max_pages_per_seq = 5: must be 0 where batch_size is 0", &C::batch_size, 0);
 }
 
+TEST(KvCacheConfigTest, DevicesThatNoBackEndHasAreErrors) {
+  KvCacheConfig config = full_config();
+  config.device = {kDLROCM, 0};
+  expect_error("device.device_type = 10: must be 1 (CPU) or 2 (CUDA), DLPack's numbers",
+               [&] { KvCache{config}; });
+}
+
 TEST(KvCacheConfigTest, SizesThatOverflowAreErrors) {
   KvCacheConfig config = small_config();
   config.num_kv_heads = config.num_q_heads = int64_t{1} << 58;

@@ -60,7 +60,7 @@ bool is_valid(const AppendParams& p) {
   return has_rank && (p.head_dim == 64 || p.head_dim == 128) && p.page_shift >= 0 &&
          p.page_shift < 31 && p.num_kv_heads > 0 && p.num_tokens >= 0 &&
          p.num_tokens <= kMaxAppendTokens && p.num_pages <= UINT32_MAX &&
-         p.sequences.batch_size > 0 && (p.delta_s == nullptr || p.group_size > 0);
+         p.sequences.batch_size >= 0 && (p.delta_s == nullptr || p.group_size > 0);
 }
 
 template <InputType kType, bool kCompensates>

@@ -115,8 +115,8 @@ __device__ __forceinline__ RoughCode rough_code(float dot, float basis_norm, flo
                                                 float p_scale) {
   // In 2^-24 of |U_j| |E|: 44 for what tensor cores may drop when they align the summands of two
   // products of sixteen to the largest, 8 for the operands' own rounding, 6 for sums of products, 8
-  // for the roundings of the sum as it is defined. Low parts may be off by 2^-25 too, whatever the
-  // other factor.
+  // for the roundings of the sum as it is defined; 6 to spare. Low parts may be off by 2^-25 too,
+  // whatever the other factor.
   constexpr float kRelative = 72 * 0x1p-24f;
   constexpr float kAbsolute = 0x1p-21f;  // 2^-25 sqrt(d)
   const float dot_bound =

@@ -8,6 +8,7 @@ namespace mpfa::kernels {
 // The sequence of a token, or -1. `guess` costs one round of reads if it is right.
 __device__ __forceinline__ int find_sequence(const SequenceTable& table, int64_t token, int guess) {
   if (table.cu_seqlens == nullptr) return 0;
+  if (table.batch_size == 0) return -1;
   const auto first = [&](int i) { return __ldg(table.cu_seqlens + i * table.cu_seqlens_stride); };
   if (first(guess) <= token && token < first(guess + 1)) return guess;
   if (token < first(0) || token >= first(table.batch_size)) return -1;
@@ -60,7 +61,7 @@ class SequenceCursor {
 // The usual case of a decode step is guessed: a token for each sequence.
 __device__ __forceinline__ SequenceCursor guess_sequence(const SequenceTable& table, int token) {
   SequenceCursor cursor;
-  cursor.move_to(table, min(token, table.batch_size - 1), token);
+  if (table.batch_size > 0) cursor.move_to(table, min(token, table.batch_size - 1), token);
   return cursor;
 }
 

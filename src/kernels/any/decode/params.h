@@ -73,7 +73,7 @@ struct DecodeWorkspace {
   int32_t num_slots = 0;
 };
 
-// Bytes of a row's partial state: FP16 output, then m and l.
+// Bytes of a row's partial state: FP16 output, then offset and sum (merge.cuh).
 constexpr int partial_row_bytes(int head_dim) { return 2 * head_dim + 8; }
 
 // In every word of a partial state that has not been written yet. Conversions make no such NaN.

@@ -219,7 +219,7 @@ class Scheduler {
     // empty beside.
     auto low = static_cast<int32_t>(max((tiles + ctas - 1) / ctas, int64_t{1}));
     const int64_t spare = max(ctas - pairs, int64_t{1});
-    const int64_t most = max(int64_t{ceil_div(p_.max_seqlen_k, kTileTokens)}, int64_t{1});
+    const int64_t most = p_.max_seqlen_k / kTileTokens + 1;
     auto high = static_cast<int32_t>(
         max(pairs < ctas ? min((tiles + spare - 1) / spare, most) : most, int64_t{low}));
     while (low < high) {

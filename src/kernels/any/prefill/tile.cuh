@@ -63,7 +63,7 @@ class PrefillTiles {
   // Makes operands of what has come. V of keys that no row sees becomes 0, whatever bytes it has:
   // 0 * NaN is NaN. So does a NaN of V where rows differ in the keys that they see, or where the
   // GPU does not convert it: true if there is one in this thread's part, and what it does to the
-  // output is add_nan_values()'s.
+  // output is note_nan_values()'s.
   __device__ __forceinline__ bool unpack(int first, const PrefillView<Config>& view) const {
     const int thread = thread_again();
     unpack_keys(thread);

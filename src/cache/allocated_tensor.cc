@@ -1,8 +1,10 @@
-#include "cache/host_tensor.h"
+#include "cache/allocated_tensor.h"
 
 #include <cstddef>
+#include <utility>
 
 #include "core/tensor.h"
+#include "cuda/memory.h"
 #include "mpfa/check.h"
 
 namespace mpfa::internal {
@@ -21,11 +23,11 @@ DLTensor shape_only(std::vector<int64_t>& shape) {
 
 }  // namespace
 
-void HostTensor::allocate(std::string_view name, DLDataType dtype,
-                          std::initializer_list<int64_t> shape) {
-  shape_ = shape;
-  strides_.assign(shape.size(), 1);
-  int64_t bytes = dtype.bits / 8;
+void AllocatedTensor::allocate(std::string_view name, DLDataType dtype, std::vector<int64_t> shape,
+                               DLDevice device) {
+  shape_ = std::move(shape);
+  strides_.assign(shape_.size(), 1);
+  int64_t bytes = (dtype.bits * dtype.lanes + 7) / 8;
   bool fits = true;
   for (size_t i = shape_.size(); i-- > 0;) {
     if (i + 1 < shape_.size()) strides_[i] = strides_[i + 1] * shape_[i + 1];
@@ -36,7 +38,11 @@ void HostTensor::allocate(std::string_view name, DLDataType dtype,
   fits = fits && !__builtin_add_overflow(bytes, kAlignment, &padded);
   MPFA_CHECK(fits, name, " would have shape ", shape_string(shape_only(shape_)),
              ": its bytes must fit a 64-bit integer");
-  memory_.reset(std::calloc(static_cast<size_t>(padded), 1));
+  if (device.device_type == kDLCUDA) {
+    memory_ = {cuda_allocate(device.device_id, padded), cuda_free};
+  } else {
+    memory_ = {std::calloc(static_cast<size_t>(padded), 1), std::free};
+  }
   if (memory_ == nullptr) {
     throw_error<Error>(__FILE__, __LINE__, "not enough memory for ", name, " of shape ",
                        shape_string(shape_only(shape_)), ": ", bytes, " bytes");
@@ -44,7 +50,7 @@ void HostTensor::allocate(std::string_view name, DLDataType dtype,
   const auto address = reinterpret_cast<uintptr_t>(memory_.get());
   const uintptr_t aligned = (address + kAlignment - 1) / kAlignment * kAlignment;
   tensor_.data = static_cast<std::byte*>(memory_.get()) + (aligned - address);
-  tensor_.device = {kDLCPU, 0};
+  tensor_.device = device;
   tensor_.ndim = static_cast<int32_t>(shape_.size());
   tensor_.dtype = dtype;
   tensor_.shape = shape_.data();
