@@ -2,6 +2,7 @@
 // its sum of probabilities, in FP16, and that sum with the offset of its exponents (softmax.cuh).
 #pragma once
 
+#include "kernels/any/decode/denominator.cuh"
 #include "kernels/any/decode/values.cuh"
 #include "kernels/ptx/atomic.cuh"
 
@@ -231,32 +232,6 @@ __device__ __forceinline__ void store_partial(const MergedRow& merged,
   }
 }
 
-// LSE, with what sinks add to the denominator; returns by what they lower the output.
-__device__ __forceinline__ float finish_denominator(const DecodeParams& p,
-                                                    const DecodeSegment& segment,
-                                                    const MergedRow& merged, float bias, int row,
-                                                    int lane) {
-  const QueryRow query = query_row(p, segment, row);
-  constexpr float kLn2 = 0.6931471805599453f;
-  float lse = __uint_as_float(0xFF800000u);
-  float factor = 1.0f;
-  if (merged.offset != kNoKey) {
-    lse = (__log2f(merged.sum) - merged.offset) * kLn2 + bias;
-    if (p.sinks != nullptr) {
-      const float sink = p.sinks[query.head * p.sinks_stride];
-      const float beyond = sink - lse;
-      const float with_sink = fmaxf(lse, sink) + __logf(1.0f + __expf(-fabsf(beyond)));
-      factor = __expf(lse - with_sink);
-      lse = with_sink;
-    }
-  }
-  if (lane == 0 && p.lse != nullptr) {
-    p.lse[(segment.q_begin + query.position) * p.lse_row_stride + query.head * p.lse_head_stride] =
-        lse;
-  }
-  return factor;
-}
-
 // Eight values of BF16 or FP16, aligned to their own size or better.
 __device__ __forceinline__ void store_16bit(std::byte* to, const uint4& words) {
   if (reinterpret_cast<uintptr_t>(to) % 16 == 0) {
@@ -277,7 +252,10 @@ __device__ __forceinline__ void store_result(const DecodeParams& p, const Decode
                                              int lane) {
   if (end.out == nullptr) return;
   float factor = end.v_scale;
-  if (p.needs_rowbias) factor *= finish_denominator(p, segment, merged, end.bias, row, lane);
+  if (p.needs_rowbias) {
+    factor *= finish_denominator(p, segment, query_row(p, segment, row), merged.offset, merged.sum,
+                                 end.bias, lane == 0);
+  }
   const MergeLane<Config> own(lane);
   if (own.group != 0) return;
   uint32_t pairs[4];

@@ -132,6 +132,36 @@ __device__ __forceinline__ float scale_of(const float* scales, const int64_t (&s
   return scales == nullptr ? 1.0f : scales[stats_row * strides[0] + head * strides[1]];
 }
 
+// What a row needs beside its values, but for the residual's factor and where the result goes. One
+// unit of the scores is k_scale 2^-unit. first_dot: q times the first key.
+template <bool kHasExtra>
+__device__ __forceinline__ RowScalars row_scalars(const DecodeParams& p,
+                                                  const DecodeSegment& segment,
+                                                  const QueryRow& query, int unit, float k_scale,
+                                                  float rowbias, float first_dot) {
+  RowScalars s = {};
+  const float scale = p.softmax_scale;
+  const float inverse_scale = 1.0f / k_scale;
+  s.first_key = scale_by(first_dot * inverse_scale, unit);
+  s.delta_scale = scale_by(inverse_scale, unit);
+  const float logit = scale_by(scale * k_scale, -unit);  // of one unit
+  // Not 0, however small: a hidden score is -inf, and 0 * inf is NaN. Not so large that a score
+  // could leave FP32's range.
+  const bool is_capped = kHasExtra && p.softcap > 0;
+  const float lambda = is_capped ? p.softcap * kLog2E : logit * kLog2E;
+  s.lambda = fminf(fmaxf(lambda, 0x1p-126f), 0x1p80f);
+  if (is_capped) {
+    s.cap_factor = fminf(logit / p.softcap, 0x1p80f);
+    s.cap_bias = scale_by(rowbias * inverse_scale, unit);
+  } else {
+    s.result.bias = scale * rowbias;
+  }
+  const int diagonal = query.position + segment.seqlen_k - segment.seqlen_q;
+  s.end = p.causal != 0 ? min(segment.seqlen_k, diagonal + 1) : segment.seqlen_k;
+  s.begin = p.window_left >= 0 && p.window_left < diagonal ? diagonal - p.window_left : 0;
+  return s;
+}
+
 // One row, by one warp, into the buffer at `query`: values as the tensor cores' B fragments take
 // them (of each 8 consecutive dims the even ones come first), coefficients, scalars.
 template <class Config>
@@ -293,31 +323,12 @@ class QueryPreparer {
   }
 
   __device__ __forceinline__ RowScalars scalars_of(int unit, float rowbias) const {
-    RowScalars s = {};
-    const float scale = p_.softmax_scale;
-    const float inverse_scale = 1.0f / k_scale_;
-    if (has_first_key()) {
-      s.first_key = scale_by(dot(q_, k_first_.to_float(true)) * inverse_scale, unit);
-    }
-    s.delta_scale = scale_by(inverse_scale, unit);
-    const float logit = scale_by(scale * k_scale_, -unit);  // of one unit
-    // Not 0, however small: a hidden score is -inf, and 0 * inf is NaN. Not so large that a score
-    // could leave FP32's range.
-    const bool is_capped = Config::kHasExtra && p_.softcap > 0;
-    const float lambda = is_capped ? p_.softcap * kLog2E : logit * kLog2E;
-    s.lambda = fminf(fmaxf(lambda, 0x1p-126f), 0x1p80f);
-    if (is_capped) {
-      s.cap_factor = fminf(logit / p_.softcap, 0x1p80f);
-      s.cap_bias = scale_by(rowbias * inverse_scale, unit);
-    } else {
-      s.result.bias = scale * rowbias;
-    }
+    const float first_dot = has_first_key() ? dot(q_, k_first_.to_float(true)) : 0.0f;
+    RowScalars s =
+        row_scalars<Config::kHasExtra>(p_, segment_, row_, unit, k_scale_, rowbias, first_dot);
     s.result.out = p_.out + 2 * ((segment_.q_begin + row_.position) * p_.out_row_stride +
                                  row_.head * p_.out_head_stride);
     s.result.v_scale = v_scale_;
-    const int diagonal = row_.position + segment_.seqlen_k - segment_.seqlen_q;
-    s.end = p_.causal != 0 ? min(segment_.seqlen_k, diagonal + 1) : segment_.seqlen_k;
-    s.begin = p_.window_left >= 0 && p_.window_left < diagonal ? diagonal - p_.window_left : 0;
     return s;
   }
 

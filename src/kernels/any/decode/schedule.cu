@@ -3,6 +3,7 @@
 // whatever the batch. Nothing is decided on the host: it may be captured in a CUDA graph and
 // follows the lengths that it then finds.
 #include "kernels/any/decode/schedule.h"
+#include "kernels/any/decode/sequence.cuh"
 
 namespace mpfa::kernels {
 namespace {
@@ -10,36 +11,15 @@ namespace {
 // What a part costs beside its tiles, in tiles: preparing Q, merging the warps' states.
 constexpr int kPartCost = 12;
 
-struct Sequence {
-  int32_t q_begin = 0;
-  int32_t seqlen_q = 0;
-  int32_t seqlen_k = 0;
+struct Sequence : StepSequence {
   int32_t tile_begin = 0;
   int32_t num_tiles = 0;
   int32_t row_tiles = 0;
-  bool is_wrong = false;  // a length or a row was out of range and has been clamped
 };
-
-__device__ int32_t clamp(int32_t x, int32_t low, int32_t high) { return min(max(x, low), high); }
-__device__ int32_t ceil_div(int32_t x, int32_t y) { return (x + y - 1) / y; }
 
 __device__ Sequence read_sequence(const ScheduleParams& p, int b) {
   Sequence s;
-  const int32_t length = p.seq_lens[b * p.seq_lens_stride];
-  const int64_t room = min(int64_t{p.max_pages} * p.page_size, int64_t{p.max_seqlen_k});
-  s.seqlen_k = clamp(length, 0, static_cast<int32_t>(room));
-  s.is_wrong = s.seqlen_k != length;
-  if (p.cu_seqlens_q == nullptr) {
-    s.q_begin = b;
-    s.seqlen_q = 1;
-  } else {
-    const int32_t begin = p.cu_seqlens_q[b * p.cu_seqlens_q_stride];
-    const int32_t end = p.cu_seqlens_q[(b + 1) * p.cu_seqlens_q_stride];
-    s.q_begin = clamp(begin, 0, p.total_seqlen_q);
-    const int32_t last = min(p.total_seqlen_q - s.q_begin, p.max_seqlen_q) + s.q_begin;
-    s.seqlen_q = clamp(end, s.q_begin, last) - s.q_begin;
-    s.is_wrong = s.is_wrong || begin != s.q_begin || end != s.q_begin + s.seqlen_q;
-  }
+  static_cast<StepSequence&>(s) = read_step_sequence(p, b);
   s.row_tiles = ceil_div(s.seqlen_q * p.group_size, p.rows_per_tile);
   // Keys that some row sees (docs/spec.md, section 3).
   const int32_t diagonal = s.seqlen_k - s.seqlen_q;  // of query 0
@@ -277,19 +257,7 @@ class Scheduler {
   }
 
   __device__ DecodeSegment segment(int32_t b, const Sequence& s, int32_t pair) const {
-    DecodeSegment segment = {};
-    segment.sequence = b;
-    segment.kv_head = pair / s.row_tiles;
-    segment.first_row = pair % s.row_tiles * p_.rows_per_tile;
-    segment.first_position = segment.first_row / p_.group_size;
-    segment.first_head = segment.first_row % p_.group_size;
-    segment.q_begin = s.q_begin;
-    segment.seqlen_q = s.seqlen_q;
-    segment.seqlen_k = s.seqlen_k;
-    if (p_.stats_index != nullptr) {
-      segment.stats_row = clamp(p_.stats_index[b * p_.stats_index_stride], 0, p_.num_stats - 1);
-    }
-    return segment;
+    return segment_of_rows(p_, b, s, pair / s.row_tiles, pair % s.row_tiles * p_.rows_per_tile);
   }
 
   // Tile number `at` of the pair's own, counted from tile_begin.
@@ -459,12 +427,7 @@ class Scheduler {
   __device__ void count_errors() {
     if (p_.error_count == nullptr) return;
     for (int b = threadIdx.x; b < p_.batch_size; b += kThreads) {
-      bool is_wrong = sequence(b).is_wrong;
-      if (p_.stats_index != nullptr) {
-        const int32_t row = p_.stats_index[b * p_.stats_index_stride];
-        is_wrong = is_wrong || row < 0 || row >= p_.num_stats;
-      }
-      if (is_wrong) atomicAdd(p_.error_count, 1);
+      count_if_wrong(p_, sequence(b), b);
     }
   }
 

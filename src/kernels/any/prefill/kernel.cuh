@@ -3,6 +3,7 @@
 // multiplies with mma.m16n8k16. docs/perf/prefill.md has measurements.
 #pragma once
 
+#include "kernels/any/decode/denominator.cuh"
 #include "kernels/any/prefill/sequence.cuh"
 #include "kernels/any/prefill/softmax.cuh"
 
@@ -279,27 +280,11 @@ class PrefillCta {
   // Writes a row's LSE, and returns what its sums are to be multiplied by.
   __device__ __forceinline__ float finish_row(const QueryRow& query, float offset, float sum,
                                               float bias) const {
-    const int lane = this->lane();
-    constexpr float kLn2 = 0.6931471805599453f;
-    const bool has_keys = offset != kNoKey;
-    float factor = 0.0f;
-    float lse = __uint_as_float(0xFF800000u);
-    if (has_keys) {
-      factor = scale_of(p_.v_scale, p_.v_scale_strides, segment_.stats_row, segment_.kv_head) *
-               ptx::reciprocal_approx(sum);
-      lse = (__log2f(sum) - offset) * kLn2 + bias;
-      if (p_.sinks != nullptr) {
-        const float sink = p_.sinks[query.head * p_.sinks_stride];
-        const float with_sink = fmaxf(lse, sink) + __logf(1.0f + __expf(-fabsf(sink - lse)));
-        factor *= __expf(lse - with_sink);
-        lse = with_sink;
-      }
-    }
-    if (p_.lse != nullptr && lane % 4 == 0) {
-      p_.lse[(segment_.q_begin + query.position) * p_.lse_row_stride +
-             query.head * p_.lse_head_stride] = lse;
-    }
-    return factor;
+    const float factor =
+        finish_denominator(p_, segment_, query, offset, sum, bias, this->lane() % 4 == 0);
+    if (offset == kNoKey) return 0.0f;
+    return factor * ptx::reciprocal_approx(sum) *
+           scale_of(p_.v_scale, p_.v_scale_strides, segment_.stats_row, segment_.kv_head);
   }
 
   __device__ __forceinline__ static float nan_if(uint32_t is_nan, float x) {

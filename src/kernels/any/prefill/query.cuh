@@ -191,7 +191,8 @@ class PrefillQueries {
           make_uint4(ptx::f16x2(values.x[0], values.x[2]), ptx::f16x2(values.x[4], values.x[6]),
                      ptx::f16x2(values.x[1], values.x[3]), ptx::f16x2(values.x[5], values.x[7]));
     }
-    scalars = scalars_of(query, unit, k_scale, rowbias, first_dot);
+    scalars =
+        row_scalars<Config::kHasExtra>(p_, segment_, query, unit, k_scale, rowbias, first_dot);
     scalars.residual_factor = residual_factor(raise);
   }
 
@@ -243,30 +244,6 @@ class PrefillQueries {
     std::byte* const rows = shared_ + Config::kCoefficients;
     *reinterpret_cast<uint4*>(rows + narrow_chunk_at(row, 0)) = low;
     *reinterpret_cast<uint4*>(rows + narrow_chunk_at(row, 1)) = high;
-  }
-
-  __device__ __forceinline__ RowScalars scalars_of(const QueryRow& query, int unit, float k_scale,
-                                                   float rowbias, float first_dot) const {
-    RowScalars s = {};
-    const float scale = p_.softmax_scale;
-    s.first_key = scale_by(first_dot / k_scale, unit);
-    s.delta_scale = scale_by(1.0f / k_scale, unit);
-    const float logit = scale_by(scale * k_scale, -unit);  // of one unit
-    // Not 0, however small: a hidden score is -inf, and 0 * inf is NaN. Not so large that a score
-    // could leave FP32's range.
-    const bool is_capped = Config::kHasExtra && p_.softcap > 0;
-    const float lambda = is_capped ? p_.softcap * kLog2E : logit * kLog2E;
-    s.lambda = fminf(fmaxf(lambda, 0x1p-126f), 0x1p80f);
-    if (is_capped) {
-      s.cap_factor = fminf(logit / p_.softcap, 0x1p80f);
-      s.cap_bias = scale_by(rowbias / k_scale, unit);
-    } else {
-      s.result.bias = scale * rowbias;
-    }
-    const int diagonal = query.position + segment_.seqlen_k - segment_.seqlen_q;
-    s.end = p_.causal != 0 ? min(segment_.seqlen_k, diagonal + 1) : segment_.seqlen_k;
-    s.begin = p_.window_left >= 0 && p_.window_left < diagonal ? diagonal - p_.window_left : 0;
-    return s;
   }
 
   const PrefillParams& params_;
