@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/attention_steps.h"
 #include "kernels/device_case.h"
 
 namespace mpfa::testing {
@@ -15,11 +16,7 @@ void expect_right(const AttentionShape& shape, uint32_t seed = 1) {
   SCOPED_TRACE(describe(shape) + " seed " + std::to_string(seed));
   AttentionCase host(shape, seed);
   DeviceCase device(host);
-  device.attend();
-  // Q less its mean, and the residual's coefficients, are rounded to FP16: 2^-12 at most, and the
-  // errors of a sum's terms cancel in part.
-  host.expect_matches_reference(shape.delta_s || shape.residual_rank > 0 ? 5e-5 : 0.0);
-  EXPECT_EQ(device.errors(), 0);
+  attend_and_expect_right(host, device, rounding_of(shape));
 }
 
 AttentionShape decode_shape() {

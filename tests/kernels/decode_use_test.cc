@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/attention_steps.h"
 #include "kernels/device_case.h"
 #include "kernels/far_pages.h"
 #include "kernels/stream_and_graph.h"
@@ -28,8 +29,7 @@ AttentionShape serving_shape() {
   return shape;
 }
 
-// Rounding of the residual's coefficients, as in decode_test.cc.
-constexpr double kRounding = 5e-5;
+constexpr double kRounding = kCompensationRounding;
 
 TEST(DecodeUse, GraphsFollowLengthsTablesAndQueries) {
   AttentionCase host(serving_shape(), 7);
@@ -37,28 +37,10 @@ TEST(DecodeUse, GraphsFollowLengthsTablesAndQueries) {
   limits.max_seqlen_k = 4096;
   limits.batch_size = 16;
   DeviceCase device(host, limits);
-  const Stream stream;
-  const Graph graph(stream, [&] { device.enqueue(false, stream); });
-  TestTensor& lengths = host.seq_lens_tensor();
   // The last row of the batch becomes padding, and the others change places.
   const std::vector<std::vector<int32_t>> steps = {
       {700, 64, 0, 130}, {650, 1, 0, 0}, {0, 0, 0, 0}, {5, 63, 0, 129}, {700, 64, 0, 130}};
-  for (const std::vector<int32_t>& step : steps) {
-    SCOPED_TRACE(step[0]);
-    for (size_t b = 0; b < step.size(); ++b) lengths.at<int32_t>(static_cast<int64_t>(b)) = step[b];
-    host.q().fill_normal(static_cast<uint32_t>(step[0]), 1.0f);
-    std::swap(host.block_table().at<int32_t>(0, 3), host.block_table().at<int32_t>(0, 5));
-    device.copies().upload(device.seq_lens);
-    device.copies().upload(device.q);
-    device.copies().upload(device.block_table);
-    host.poison_results();
-    device.copies().upload(device.out);
-    device.copies().upload(device.lse);
-    graph.launch(stream);
-    device.fetch();
-    host.expect_matches_reference(kRounding);
-    EXPECT_EQ(device.errors(), 0);
-  }
+  expect_graph_follows(host, device, steps, {3, 5}, kRounding);
 }
 
 TEST(DecodeUse, OneScheduleServesManyLayers) {
@@ -169,9 +151,7 @@ TEST(DecodeUse, LimitsMayBeHuge) {
     limits.max_seqlen_k = INT32_MAX;
     limits.max_seqlen_q = int64_t{1} << 32;
     DeviceCase device(host, limits);
-    device.attend();
-    host.expect_matches_reference(kRounding);
-    EXPECT_EQ(device.errors(), 0);
+    attend_and_expect_right(host, device, kRounding);
   }
 }
 
@@ -182,9 +162,7 @@ TEST(DecodeUse, PagesMayLieFarApart) {
   AttentionCase host(shape, 21);
   DeviceCase device(host);
   const FarPages pages(host, device);
-  device.attend();
-  host.expect_matches_reference(kRounding);
-  EXPECT_EQ(device.errors(), 0);
+  attend_and_expect_right(host, device, kRounding);
 }
 
 // An engine's first steps may come before it has given its cache any page.

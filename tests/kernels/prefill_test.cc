@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/attention_steps.h"
 #include "kernels/device_case.h"
 
 namespace mpfa::testing {
@@ -16,10 +17,7 @@ void expect_right(const AttentionShape& shape, uint32_t seed = 1) {
   AttentionCase host(shape, seed);
   DeviceCase device(host);
   ASSERT_GT(device.plan().params.max_seqlen_q, 16) << "this is the decode kernel's";
-  device.attend();
-  // As in decode_test.cc.
-  host.expect_matches_reference(shape.delta_s || shape.residual_rank > 0 ? 5e-5 : 0.0);
-  EXPECT_EQ(device.errors(), 0);
+  attend_and_expect_right(host, device, rounding_of(shape));
 }
 
 AttentionShape prefill_shape() {

@@ -7,6 +7,7 @@
 #include <limits>
 #include <vector>
 
+#include "kernels/attention_steps.h"
 #include "kernels/device_case.h"
 #include "kernels/far_pages.h"
 #include "kernels/stream_and_graph.h"
@@ -27,8 +28,7 @@ AttentionShape serving_shape() {
   return shape;
 }
 
-// Rounding of the residual's coefficients, as in decode_test.cc.
-constexpr double kRounding = 5e-5;
+constexpr double kRounding = kCompensationRounding;
 
 TEST(PrefillUse, GraphsFollowLengthsTablesAndQueries) {
   AttentionCase host(serving_shape(), 1);
@@ -37,26 +37,8 @@ TEST(PrefillUse, GraphsFollowLengthsTablesAndQueries) {
   limits.max_seqlen_q = 62;
   limits.batch_size = 8;
   DeviceCase device(host, limits);
-  const Stream stream;
-  const Graph graph(stream, [&] { device.enqueue(false, stream); });
-  TestTensor& lengths = host.seq_lens_tensor();
   const std::vector<std::vector<int32_t>> steps = {{100, 64, 30, 75}, {5, 40, 0, 0}, {0, 0, 0, 3}};
-  for (const std::vector<int32_t>& step : steps) {
-    SCOPED_TRACE(step[0]);
-    for (size_t b = 0; b < step.size(); ++b) lengths.at<int32_t>(static_cast<int64_t>(b)) = step[b];
-    host.q().fill_normal(static_cast<uint32_t>(step[0]), 1.0f);
-    std::swap(host.block_table().at<int32_t>(0, 1), host.block_table().at<int32_t>(0, 3));
-    device.copies().upload(device.seq_lens);
-    device.copies().upload(device.q);
-    device.copies().upload(device.block_table);
-    host.poison_results();
-    device.copies().upload(device.out);
-    device.copies().upload(device.lse);
-    graph.launch(stream);
-    device.fetch();
-    host.expect_matches_reference(kRounding);
-    EXPECT_EQ(device.errors(), 0);
-  }
+  expect_graph_follows(host, device, steps, {1, 3}, kRounding);
 }
 
 TEST(PrefillUse, LimitsMayBeHuge) {
@@ -65,17 +47,13 @@ TEST(PrefillUse, LimitsMayBeHuge) {
   limits.max_seqlen_k = INT32_MAX;
   limits.max_seqlen_q = int64_t{1} << 32;
   DeviceCase device(host, limits);
-  device.attend();
-  host.expect_matches_reference(kRounding);
-  EXPECT_EQ(device.errors(), 0);
+  attend_and_expect_right(host, device, kRounding);
 }
 
 TEST(PrefillUse, StepsMayBeScheduled) {
   AttentionCase host(serving_shape(), 2);
   DeviceCase device(host);
-  device.attend(true);
-  host.expect_matches_reference(kRounding);
-  EXPECT_EQ(device.errors(), 0);
+  attend_and_expect_right(host, device, kRounding, true);
 }
 
 TEST(PrefillUse, PagesMayLieFarApart) {
@@ -85,9 +63,7 @@ TEST(PrefillUse, PagesMayLieFarApart) {
   AttentionCase host(shape, 8);
   DeviceCase device(host);
   const FarPages pages(host, device);
-  device.attend();
-  host.expect_matches_reference(kRounding);
-  EXPECT_EQ(device.errors(), 0);
+  attend_and_expect_right(host, device, kRounding);
 }
 
 // Parts of a fixed size for every tile of a prompt's rows would take gigabytes.
@@ -106,9 +82,7 @@ TEST(PrefillUse, WorkspacesHaveNoRoomForPrompts) {
   EXPECT_LT(device.plan().workspace_bytes, 1 << 24);
   // Steps of single rows may use such a plan as well.
   for (const bool is_scheduled : {false, true}) {
-    device.attend(is_scheduled);
-    host.expect_matches_reference(kRounding);
-    EXPECT_EQ(device.errors(), 0);
+    attend_and_expect_right(host, device, kRounding, is_scheduled);
   }
 }
 
