@@ -62,7 +62,7 @@ function(mpfa_interop_program)
   add_test(NAME interop_${ARG_NAME}
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/run_seeds.sh $<TARGET_FILE:simrun> ${ARG_EXPECT}
       ${gpu} ${program} ${ARG_ARGS})
-  set_tests_properties(interop_${ARG_NAME} PROPERTIES TIMEOUT 900 LABELS "${labels}")
+  set_tests_properties(interop_${ARG_NAME} PROPERTIES TIMEOUT 3600 LABELS "${labels}")
 endfunction()
 
 mpfa_interop_program(QUICK NAME cub_algorithms ARCH 80
