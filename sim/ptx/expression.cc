@@ -68,24 +68,36 @@ uint64_t apply(std::string_view op, uint64_t a, uint64_t b, const TokenStream& i
   return divide(op, signed_a, static_cast<int64_t>(b), in);
 }
 
-uint64_t parse_level(TokenStream& in, size_t level) {
-  if (level == 0) return parse_unary(in);
-  uint64_t value = parse_level(in, level - 1);
-  while (true) {
-    std::string_view found;
-    for (const std::string_view op : kLevels[level - 1]) {
-      if (!op.empty() && in.peek().is(op)) found = op;
+struct Operator {
+  std::string_view text;
+  size_t level;  // 0: the tightest
+};
+
+std::optional<Operator> peek_operator(TokenStream& in) {
+  for (size_t level = 0; level < kLevels.size(); ++level) {
+    for (const std::string_view op : kLevels[level]) {
+      if (!op.empty() && in.peek().is(op)) return Operator{op, level};
     }
-    if (found.empty()) return value;
+  }
+  return std::nullopt;
+}
+
+// Operators of the first `num_levels` levels, from left to right. It calls itself once an operator,
+// not once a level, so that deep nesting is no deep stack.
+uint64_t parse_binary(TokenStream& in, size_t num_levels) {
+  uint64_t value = parse_unary(in);
+  while (true) {
+    const std::optional<Operator> found = peek_operator(in);
+    if (!found || found->level >= num_levels) return value;
     in.next();
-    value = apply(found, value, parse_level(in, level - 1), in);
+    value = apply(found->text, value, parse_binary(in, found->level), in);
   }
 }
 
 }  // namespace
 
 uint64_t parse_integer_expression(TokenStream& in) {
-  const uint64_t value = parse_level(in, kLevels.size());
+  const uint64_t value = parse_binary(in, kLevels.size());
   if (!in.take("?")) return value;
   const Nesting nesting(in);
   const uint64_t yes = parse_integer_expression(in);
