@@ -159,8 +159,6 @@ ScheduleParams schedule_params(const StepTensors& step, int64_t total_seqlen_q, 
   p.max_seqlen_k = static_cast<int32_t>(plan.params.max_seqlen_k);
   p.window_left = static_cast<int32_t>(std::min<int64_t>(window_left, INT32_MAX));
   p.rows_per_tile = 8 * decode.row_tiles;
-  p.state_bytes =
-      p.rows_per_tile * kernels::partial_row_bytes(static_cast<int>(plan.params.head_dim));
   p.split_tiles = decode.split_tiles;
   return p;
 }

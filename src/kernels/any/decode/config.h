@@ -98,7 +98,7 @@ constexpr SharedMemoryPlan plan_shared_memory(int warps, int rank, bool has_delt
   plan.delta = plan.residual + kTileTokens * rank;
   plan.tile_bytes = plan.delta + (has_delta ? kRows * kTileTokens * 2 : 0);
   plan.merge = plan.tiles + tiles * plan.tile_bytes;
-  plan.state_bytes = kRows * (2 * Config::kHeadDim + 8);
+  plan.state_bytes = kRows * partial_row_bytes(Config::kHeadDim);
   plan.query = plan.merge + 2 * warps * plan.state_bytes;
   plan.coefficients = kRows * 2 * Config::kHeadDim;
   plan.scalars = plan.coefficients + kRows * 2 * kMaxRank;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "kernels/any/decode/merge.cuh"
+#include "kernels/any/decode/partial.cuh"
 
 namespace mpfa::kernels {
 
@@ -202,20 +203,13 @@ class DecodeWarp {
     return {shared_ + plan_.merge + ((s & 1) * num_warps_ + warp) * plan_.state_bytes};
   }
 
-  // Launches take turns with two halves of the partial states: one is written and waited for, while
-  // the other is made ready for the next launch.
   __device__ __forceinline__ std::byte* partial(int64_t slot, int launch) const {
-    return p_.workspace + p_.layout.partials +
-           ((launch & 1) * int64_t{p_.layout.num_slots} + slot) * plan_.state_bytes;
+    return partial_state(p_.workspace, p_.layout, slot, launch);
   }
+  // For the next launch.
   __device__ __forceinline__ void clear_partial(const DecodeSegment& segment) const {
-    std::byte* to = partial(partial_slot(segment), num_launches_ + 1);
-    const int step = 16 * static_cast<int>(blockDim.x);
-#pragma unroll 1
-    for (int at = 16 * static_cast<int>(threadIdx.x); at < plan_.state_bytes; at += step) {
-      *reinterpret_cast<uint4*>(to + at) =
-          make_uint4(kNotWritten, kNotWritten, kNotWritten, kNotWritten);
-    }
+    clear_partial_state(partial(partial_slot(segment), num_launches_ + 1), plan_.state_bytes,
+                        static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x));
   }
 
   // The first and the last pair of a CTA may have parts in other CTAs. The last CTA that takes up
@@ -270,7 +264,8 @@ class DecodeWarp {
   };
 
   // The warps' states become the result, or a part's; and behind the last part that this CTA has of
-  // a pair, parts become the result.
+  // a pair, parts become the result. All in one loop, so that the kernel has merge_parts() once:
+  // instructions have to be read from memory.
   __device__ __forceinline__ void merge(int s, bool is_last) const {
     const DecodeSegment& segment = segment_at(s);
     const RowEnds ends = {&scalars(s)->result, sizeof(RowScalars) / sizeof(RowEnd)};

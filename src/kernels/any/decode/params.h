@@ -71,6 +71,7 @@ struct DecodeWorkspace {
   int32_t num_ctas = 0;
   int32_t max_pairs = 0;
   int32_t num_slots = 0;
+  int32_t state_bytes = 0;  // of a partial state
 };
 
 // Bytes of a row's partial state: FP16 output, then offset and sum (merge.cuh).
@@ -103,7 +104,6 @@ struct ScheduleParams {
   int32_t max_seqlen_k = 0;
   int32_t window_left = -1;
   int32_t rows_per_tile = 8;
-  int32_t state_bytes = 0;  // of a partial state
   int32_t split_tiles = 0;  // > 0: parts of so many tiles each, whatever the batch
 };
 

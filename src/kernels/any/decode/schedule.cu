@@ -2,6 +2,7 @@
 // why so). Every CTA finds its own parts from the lengths, so the kernel is one short pass,
 // whatever the batch. Nothing is decided on the host: it may be captured in a CUDA graph and
 // follows the lengths that it then finds.
+#include "kernels/any/decode/partial.cuh"
 #include "kernels/any/decode/schedule.h"
 #include "kernels/any/decode/sequence.cuh"
 
@@ -414,12 +415,9 @@ class Scheduler {
     for (int i = 0; i < count; ++i) {
       const DecodeSegment& segment = segments()[record_.head.first_segment + i];
       if (segment.num_parts == 1) continue;
-      const int64_t half = int64_t{p_.layout.num_slots} * p_.state_bytes;
-      std::byte* to = p_.workspace + p_.layout.partials + partial_slot(segment) * p_.state_bytes;
-      for (int at = 16 * static_cast<int>(threadIdx.x); at < p_.state_bytes; at += 16 * kThreads) {
-        const uint4 words = make_uint4(kNotWritten, kNotWritten, kNotWritten, kNotWritten);
-        *reinterpret_cast<uint4*>(to + at) = words;
-        *reinterpret_cast<uint4*>(to + half + at) = words;
+      for (int half = 0; half < 2; ++half) {
+        clear_partial_state(partial_state(p_.workspace, p_.layout, partial_slot(segment), half),
+                            p_.layout.state_bytes, static_cast<int>(threadIdx.x), kThreads);
       }
     }
   }
@@ -470,8 +468,8 @@ DecodeWorkspace layout_workspace(int num_ctas, int64_t max_pairs, int64_t max_pa
   layout.counters =
       align(layout.segments + max_segments * static_cast<int64_t>(sizeof(DecodeSegment)));
   layout.partials = align(layout.counters + int64_t{layout.num_slots} * 4);
-  layout.total_bytes = align(layout.partials + 2 * int64_t{layout.num_slots} * rows_per_tile *
-                                                   partial_row_bytes(head_dim));
+  layout.state_bytes = rows_per_tile * partial_row_bytes(head_dim);
+  layout.total_bytes = align(layout.partials + 2 * int64_t{layout.num_slots} * layout.state_bytes);
   return layout;
 }
 
