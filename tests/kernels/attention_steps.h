@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/device_case.h"
+#include "kernels/far_pages.h"
 #include "kernels/stream_and_graph.h"
 
 namespace mpfa::testing {
@@ -20,6 +21,49 @@ inline double rounding_of(const AttentionShape& shape) {
   return shape.delta_s || shape.residual_rank > 0 ? kCompensationRounding : 0.0;
 }
 
+// ---- variations of a problem ----
+
+// Queries that FP16 does not hold as they are.
+inline std::vector<AttentionShape> with_query_magnitudes(const AttentionShape& base) {
+  std::vector<AttentionShape> shapes;
+  for (const float magnitude : {1e-30f, 1e-3f, 40.0f, 1e18f}) {
+    AttentionShape& shape = shapes.emplace_back(base);
+    shape.q_magnitude = magnitude;
+    shape.residual_rank = 8;
+    shape.first_key = true;
+  }
+  return shapes;
+}
+
+// Scales of keys, values and residuals likewise.
+inline std::vector<AttentionShape> with_scale_magnitudes(const AttentionShape& base) {
+  std::vector<AttentionShape> shapes;
+  for (const float magnitude : {1e-20f, 1e-3f, 1e4f, 1e20f}) {
+    AttentionShape& shape = shapes.emplace_back(base);
+    shape.scales = true;
+    shape.scale_magnitude = magnitude;
+    shape.residual_rank = 8;
+    shape.residual_magnitude = magnitude;
+  }
+  return shapes;
+}
+
+// Every tensor that a call reads, with gaps between its rows.
+inline std::vector<AttentionShape> with_gaps(const AttentionShape& base) {
+  std::vector<AttentionShape> shapes;
+  for (const int64_t gap : {16, 48}) {
+    AttentionShape& shape = shapes.emplace_back(base);
+    shape.strided = true;
+    shape.gap = gap;
+    shape.residual_rank = 8;
+    shape.delta_s = true;
+    shape.first_key = true;
+  }
+  return shapes;
+}
+
+// ---- runs ----
+
 inline void expect_right(AttentionCase& host, DeviceCase& device, double rounding) {
   host.expect_matches_reference(rounding);
   EXPECT_EQ(device.errors(), 0);
@@ -29,6 +73,14 @@ inline void attend_and_expect_right(AttentionCase& host, DeviceCase& device, dou
                                     bool is_scheduled = false) {
   device.attend(is_scheduled);
   expect_right(host, device, rounding);
+}
+
+inline void expect_right_with_far_pages(const AttentionShape& shape, uint32_t seed) {
+  if (!FarPages::fit()) GTEST_SKIP() << "needs 17 GB of memory";
+  AttentionCase host(shape, seed);
+  DeviceCase device(host);
+  const FarPages pages(host, device);
+  attend_and_expect_right(host, device, rounding_of(shape));
 }
 
 // A graph of one call follows what then lies in the tensors: each step has lengths of its own,

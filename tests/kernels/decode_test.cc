@@ -143,33 +143,12 @@ TEST(Decode, NanOfKeysThatAreSeen) {
 }
 
 TEST(Decode, Magnitudes) {
-  for (const float magnitude : {1e-30f, 1e-3f, 40.0f, 1e18f}) {
-    AttentionShape shape = decode_shape();
-    shape.q_magnitude = magnitude;
-    shape.residual_rank = 8;
-    shape.first_key = true;
-    expect_right(shape);
-  }
-  for (const float magnitude : {1e-20f, 1e-3f, 1e4f, 1e20f}) {
-    AttentionShape shape = decode_shape();
-    shape.scales = true;
-    shape.scale_magnitude = magnitude;
-    shape.residual_rank = 8;
-    shape.residual_magnitude = magnitude;
-    expect_right(shape);
-  }
+  for (const AttentionShape& shape : with_query_magnitudes(decode_shape())) expect_right(shape);
+  for (const AttentionShape& shape : with_scale_magnitudes(decode_shape())) expect_right(shape);
 }
 
 TEST(Decode, Strides) {
-  for (const int64_t gap : {16, 48}) {
-    AttentionShape shape = decode_shape();
-    shape.strided = true;
-    shape.gap = gap;
-    shape.residual_rank = 8;
-    shape.delta_s = true;
-    shape.first_key = true;
-    expect_right(shape);
-  }
+  for (const AttentionShape& shape : with_gaps(decode_shape())) expect_right(shape);
 }
 
 TEST(Decode, PartsOfAFixedSize) {

@@ -9,7 +9,6 @@
 
 #include "kernels/attention_steps.h"
 #include "kernels/device_case.h"
-#include "kernels/far_pages.h"
 #include "kernels/stream_and_graph.h"
 #include "mpfa/check.h"
 
@@ -156,13 +155,9 @@ TEST(DecodeUse, LimitsMayBeHuge) {
 }
 
 TEST(DecodeUse, PagesMayLieFarApart) {
-  if (!FarPages::fit()) GTEST_SKIP() << "needs 17 GB of memory";
   AttentionShape shape = serving_shape();
   shape.seqlens_k = {100, 64, 0, 75};
-  AttentionCase host(shape, 21);
-  DeviceCase device(host);
-  const FarPages pages(host, device);
-  attend_and_expect_right(host, device, kRounding);
+  expect_right_with_far_pages(shape, 21);
 }
 
 // An engine's first steps may come before it has given its cache any page.

@@ -149,35 +149,16 @@ TEST(Prefill, NanOfKeysThatAreSeen) {
 }
 
 TEST(Prefill, Magnitudes) {
-  for (const float magnitude : {1e-30f, 1e-3f, 40.0f, 1e18f}) {
-    AttentionShape shape = prefill_shape();
-    shape.q_magnitude = magnitude;
-    shape.residual_rank = 8;
-    shape.first_key = true;
-    expect_right(shape);
-  }
-  for (const float magnitude : {1e-20f, 1e-3f, 1e4f, 1e20f}) {
-    AttentionShape shape = prefill_shape();
-    shape.head_dim = 64;
-    shape.scales = true;
-    shape.scale_magnitude = magnitude;
-    shape.residual_rank = 8;
-    shape.residual_magnitude = magnitude;
-    expect_right(shape);
-  }
+  for (const AttentionShape& shape : with_query_magnitudes(prefill_shape())) expect_right(shape);
+  AttentionShape small = prefill_shape();
+  small.head_dim = 64;
+  for (const AttentionShape& shape : with_scale_magnitudes(small)) expect_right(shape);
 }
 
 TEST(Prefill, Strides) {
-  for (const int64_t gap : {16, 48}) {
-    AttentionShape shape = prefill_shape();
-    shape.strided = true;
-    shape.gap = gap;
-    shape.num_kv_heads = 2;
-    shape.residual_rank = 8;
-    shape.delta_s = true;
-    shape.first_key = true;
-    expect_right(shape);
-  }
+  AttentionShape two_heads = prefill_shape();
+  two_heads.num_kv_heads = 2;
+  for (const AttentionShape& shape : with_gaps(two_heads)) expect_right(shape);
 }
 
 // A tensor [rows, heads, d] of 16-bit elements again, each head's row on its own and aligned to

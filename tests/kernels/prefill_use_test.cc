@@ -9,7 +9,6 @@
 
 #include "kernels/attention_steps.h"
 #include "kernels/device_case.h"
-#include "kernels/far_pages.h"
 #include "kernels/stream_and_graph.h"
 
 namespace mpfa::testing {
@@ -57,13 +56,9 @@ TEST(PrefillUse, StepsMayBeScheduled) {
 }
 
 TEST(PrefillUse, PagesMayLieFarApart) {
-  if (!FarPages::fit()) GTEST_SKIP() << "needs 17 GB of memory";
   AttentionShape shape = serving_shape();
   shape.seqlens_k = {100, 64, 0, 75};
-  AttentionCase host(shape, 8);
-  DeviceCase device(host);
-  const FarPages pages(host, device);
-  attend_and_expect_right(host, device, kRounding);
+  expect_right_with_far_pages(shape, 8);
 }
 
 // Parts of a fixed size for every tile of a prompt's rows would take gigabytes.
