@@ -19,8 +19,8 @@ namespace {
 using kernels::DecodeParams;
 using kernels::ScheduleParams;
 
-// Beyond this the cache of a step does not stay in any GPU's second-level cache.
-constexpr int64_t kLargeCacheBytes = 300'000'000;
+// Beyond this it no longer pays that what is read leaves the L2 cache first.
+constexpr int64_t kLargeCacheBytes = 600'000'000;
 constexpr size_t kWorkspaceAlignment = 256;
 
 // ---- what the kernels ask of a cache beside what all back ends do -------------------------------
@@ -250,8 +250,8 @@ void enqueue_decode(const CheckedCall& call, cudaStream_t stream) {
                "launch of the schedule kernel");
   }
   DecodeParams p = decode_params(in, call.out, call.lse, decode, call.workspace, call.error_count);
-  const bool is_large = is_large_step(call.plan.params, in.cache);
-  p.evict_first = is_large ? 0 : 1;  // docs/perf/decode-h200.md, "What was tried"
+  // docs/perf/decode-h200.md, "What was tried".
+  p.evict_first = is_large_step(call.plan.params, in.cache) ? 0 : 1;
   kernels::DecodeLaunch launch;
   launch.head_dim = in.cache.head_dim;
   launch.row_tiles = decode.row_tiles;
@@ -261,9 +261,8 @@ void enqueue_decode(const CheckedCall& call, cudaStream_t stream) {
     const auto tokens = std::min<int64_t>(in.cache.page_size, kernels::kTileTokens);
     encode_tensor_map(in.cache.v, static_cast<int>(tokens), p.v_map);
   }
-  launch.warps =
-      choose_warps(decode, launch, in.cache.residual_rank, static_cast<bool>(in.cache.delta_s),
-                   is_large, call.info.shared_bytes);
+  launch.warps = choose_warps(launch, in.cache.residual_rank, static_cast<bool>(in.cache.delta_s),
+                              call.info.shared_bytes);
   check_cuda(kernels::launch_decode(launch, p, stream), "launch of the decode kernel");
 }
 

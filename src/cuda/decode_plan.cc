@@ -87,13 +87,9 @@ Plan cuda_plan(const PlanParams& params) {
   return plan;
 }
 
-int choose_warps(const DecodePlan& plan, const kernels::DecodeLaunch& launch, int rank,
-                 bool has_delta, bool is_large, int shared_bytes) {
+int choose_warps(const kernels::DecodeLaunch& launch, int rank, bool has_delta, int shared_bytes) {
   kernels::DecodeLaunch tried = launch;
-  // Results depend on the number of warps in rounding: where they must not depend on the batch, it
-  // is fixed.
-  const bool is_fixed = plan.split_tiles > 0;
-  tried.warps = is_large && !is_fixed ? kernels::max_decode_warps(plan.row_tiles) : 8;
+  tried.warps = kernels::kMaxDecodeWarps;
   while (tried.warps > 1 && kernels::decode_shared_bytes(tried, rank, has_delta) > shared_bytes) {
     --tried.warps;
   }

@@ -27,7 +27,6 @@ bool is_for_prefill(const PlanParams& params, bool has_delta);
 DecodePlan make_decode_plan(const PlanParams& params);
 
 // The number of warps of a call's launch, whose other members are set: what fits shared memory.
-int choose_warps(const DecodePlan& plan, const kernels::DecodeLaunch& launch, int rank,
-                 bool has_delta, bool is_large, int shared_bytes);
+int choose_warps(const kernels::DecodeLaunch& launch, int rank, bool has_delta, int shared_bytes);
 
 }  // namespace mpfa::internal

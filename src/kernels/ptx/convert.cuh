@@ -47,19 +47,32 @@ inline constexpr bool kConvertsE4m3 = true;
 inline constexpr bool kConvertsE4m3 = false;
 #endif
 
-// The two e4m3 values in the low half of `pair`, as FP16: exact.
-__device__ __forceinline__ uint32_t e4m3x2_to_f16x2(uint32_t pair) {
+// The two e4m3 values in the low half of `word`, as FP16: exact.
+__device__ __forceinline__ uint32_t e4m3x2_to_f16x2(uint32_t word) {
 #if __CUDA_ARCH__ >= 890
   uint32_t values;
   asm("{.reg .b16 lo, hi;\n mov.b32 {lo, hi}, %1;\n cvt.rn.f16x2.e4m3x2 %0, lo;}"
       : "=r"(values)
-      : "r"(pair));
+      : "r"(word));
   return values;
 #else
   // The bits of e4m3 are those of a FP16 value of 1/256, if moved to its exponent.
-  const uint32_t apart = __byte_perm(pair, 0, 0x4140) << 8;  // byte 0 to 15..8, byte 1 to 31..24
+  const uint32_t apart = __byte_perm(word, 0, 0x4140) << 8;  // byte 0 to 15..8, byte 1 to 31..24
   const uint32_t bits = (apart & 0x80008000u) | ((apart >> 1) & 0x3F803F80u);
   return mul_f16x2(bits, 0x5C005C00u);  // 256
+#endif
+}
+
+// The two in the high half of `word`. GPUs that convert take that half as it is: no shift.
+__device__ __forceinline__ uint32_t high_e4m3x2_to_f16x2(uint32_t word) {
+#if __CUDA_ARCH__ >= 890
+  uint32_t values;
+  asm("{.reg .b16 lo, hi;\n mov.b32 {lo, hi}, %1;\n cvt.rn.f16x2.e4m3x2 %0, hi;}"
+      : "=r"(values)
+      : "r"(word));
+  return values;
+#else
+  return e4m3x2_to_f16x2(word >> 16);
 #endif
 }
 

@@ -27,9 +27,9 @@ struct DecodeConfig {
   static constexpr int kScalesRow = kDim / 16;  // likewise
   static constexpr int kLaneDims = kDim / 8;    // of V, in a lane: consecutive ones
   static constexpr int kSteps = kDim / 16;      // of QK's depth; also tiles of PV's rows
-  // Registers are dealt out to four warps at a time.
-  static constexpr int kMaxWarps = kTiles == 1 ? kMaxDecodeWarps : 8;
-  static constexpr int kMaxThreads = kMaxWarps * 32;
+  // Parts of a tile of keys: codes come first.
+  static constexpr int kScalesAt = kTileTokens * kCodesRow;
+  static constexpr int kResidualAt = kScalesAt + kTileTokens * kScalesRow;
 };
 
 // Barriers of a slot: K is there, V is there.
@@ -74,8 +74,8 @@ struct alignas(16) SharedPair {
 // Where a CTA's parts lie in its shared memory, in bytes. Tiles of V, [warps][stages], swizzled as
 // a tensor map does, come first.
 struct alignas(64) SharedMemoryPlan {
-  int tiles = 0;  // [warps][stages] tiles of the rest; each has codes first, and then:
-  int scales = 0, residual = 0, delta = 0, tile_bytes = 0;
+  int tiles = 0;  // [warps][stages] tiles of the rest: codes, scales, residual, and at `delta`:
+  int delta = 0, tile_bytes = 0;
   int segments = 0;  // [warps] WarpSegments
   int barriers = 0;  // [warps][stages]
   int query = 0;     // [3] prepared queries
@@ -93,9 +93,7 @@ constexpr SharedMemoryPlan plan_shared_memory(int warps, int rank, bool has_delt
   SharedMemoryPlan plan;
   const int tiles = warps * kMaxStages;
   plan.tiles = tiles * kTileTokens * Config::kHeadDim;
-  plan.scales = kTileTokens * Config::kCodesRow;
-  plan.residual = plan.scales + kTileTokens * Config::kScalesRow;
-  plan.delta = plan.residual + kTileTokens * rank;
+  plan.delta = Config::kResidualAt + kTileTokens * rank;
   plan.tile_bytes = plan.delta + (has_delta ? kRows * kTileTokens * 2 : 0);
   plan.merge = plan.tiles + tiles * plan.tile_bytes;
   plan.state_bytes = kRows * partial_row_bytes(Config::kHeadDim);

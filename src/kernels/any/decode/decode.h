@@ -8,15 +8,13 @@
 namespace mpfa::kernels {
 
 // head_dim 64 or 128, row_tiles 1 or 2 (tiles of 8 query rows). `warps` at most
-// max_decode_warps(row_tiles); needs decode_shared_bytes() of shared memory.
+// kMaxDecodeWarps; needs decode_shared_bytes() of shared memory.
 struct DecodeLaunch {
   int head_dim = 128;
   int row_tiles = 1;
   int warps = 8;
   Variant variant = Variant::kLanes;
 };
-
-constexpr int max_decode_warps(int row_tiles) { return row_tiles == 1 ? kMaxDecodeWarps : 8; }
 
 int decode_shared_bytes(const DecodeLaunch& launch, int rank, bool has_delta);
 cudaError_t launch_decode(const DecodeLaunch& launch, const DecodeParams& params,

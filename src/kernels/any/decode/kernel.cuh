@@ -172,10 +172,10 @@ class DecodeWarp {
     ring_.wait_keys(slot);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      multiply_keys<Config>(scores[half], queries, slot.keys, plan_, half, lane_);
+      multiply_keys<Config>(scores[half], queries, slot.keys, half, lane_);
     }
     if (p_.residual_rank > 0) {
-      multiply_residual<Config>(scores, queries, slot.keys + plan_.residual, p_.residual_rank,
+      multiply_residual<Config>(scores, queries, slot.keys + Config::kResidualAt, p_.residual_rank,
                                 lane_);
     }
     const bool is_whole = view.is_whole(first);
@@ -349,7 +349,7 @@ class DecodeWarp {
 };
 
 template <class Config>
-__global__ void __launch_bounds__(Config::kMaxThreads, 1)
+__global__ void __launch_bounds__(kMaxDecodeWarps * 32, 1)
     decode_kernel(const __grid_constant__ DecodeParams params,
                   const __grid_constant__ SharedMemoryPlan plan) {
 #if __CUDA_ARCH__ >= 900

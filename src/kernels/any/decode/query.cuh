@@ -113,6 +113,35 @@ __device__ __forceinline__ float dot(const LaneValues<kDims>& a, const LaneValue
   return sum_of_lanes(sum);
 }
 
+// Lane l's dot product of `a` and vector number l / 4 of eight: each step halves the
+// number of sums that a lane has, and doubles that of the lanes that are in them.
+template <int kDims>
+__device__ __forceinline__ float eight_dots(const LaneValues<kDims>& a,
+                                            const LaneValues<kDims> (&vectors)[8], int lane) {
+  float sums[8];
+#pragma unroll
+  for (int j = 0; j < 8; ++j) {
+    sums[j] = 0.0f;
+#pragma unroll
+    for (int i = 0; i < kDims; ++i) sums[j] = fmaf(a.x[i], vectors[j].x[i], sums[j]);
+  }
+#pragma unroll
+  for (int half = 4; half > 0; half /= 2) {
+    const bool is_upper = (lane & 4 * half) != 0;
+#pragma unroll
+    for (int j = 0; j < half; ++j) {
+      const float kept = is_upper ? sums[j + half] : sums[j];
+      const float given = is_upper ? sums[j] : sums[j + half];
+      sums[j] = kept + __shfl_xor_sync(~0u, given, 4 * half);
+    }
+  }
+  float sum = sums[0];
+  sum += __shfl_xor_sync(~0u, sum, 2);
+  return sum + __shfl_xor_sync(~0u, sum, 1);
+}
+// eight_dots() leaves dot product j in lane 4 j, and in the three behind it.
+__device__ __forceinline__ int lane_of_dot(int j) { return 4 * j; }
+
 // The exponent of two by which residual coefficients are raised and residual values lowered, so
 // that both fit FP16: |coefficient| stays below 2^15, values stay exact.
 __device__ __forceinline__ int residual_exponent(float largest_scale) {
@@ -308,11 +337,9 @@ class QueryPreparer {
 #pragma unroll 1
     for (int first = 0; first < rank; first += kDirections) {
       if (first > 0) load_directions(first);
-#pragma unroll
-      for (int j = 0; j < kDirections; ++j) {
-        const float product = dot(q_, directions_[j]);
-        if (lane_ == first + j) own = product;
-      }
+      const float product = eight_dots(q_, directions_, lane_);
+      const float mine = __shfl_sync(~0u, product, lane_of_dot(lane_ % kDirections));
+      if (lane_ / kDirections == first / kDirections) own = mine;
     }
     const int more = residual_exponent(largest_of_lanes(scale));
     if (lane_ < kMaxRank) {

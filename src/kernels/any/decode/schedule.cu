@@ -1,27 +1,41 @@
-// Cuts the keys of all pairs into parts for a fixed number of CTAs (docs/perf/decode-h200.md says
-// why so). Every CTA finds its own parts from the lengths, so the kernel is one short pass,
+// Cuts the keys of all pairs into pieces for a fixed number of CTAs (docs/perf/decode-h200.md says
+// why so). Every CTA finds its own pieces from the lengths, so the kernel is one short pass,
 // whatever the batch. Nothing is decided on the host: it may be captured in a CUDA graph and
 // follows the lengths that it then finds.
+//
+// Most of its time goes into instructions that follow each other: one warp plans, with as few of
+// them as may be, while the others do all that needs no plan.
+#include <algorithm>
+
+#include "kernels/any/decode/divisor.cuh"
 #include "kernels/any/decode/partial.cuh"
 #include "kernels/any/decode/schedule.h"
 #include "kernels/any/decode/sequence.cuh"
+#include "kernels/ptx/prefetch.cuh"
 
 namespace mpfa::kernels {
 namespace {
 
-// What a part costs beside its tiles, in tiles: preparing Q, merging the warps' states.
-constexpr int kPartCost = 12;
+// What a piece costs beside its tiles, in tiles: preparing Q, merging the warps' states.
+constexpr int kPieceCost = 12;
 
-struct Sequence : StepSequence {
-  int32_t tile_begin = 0;
+constexpr int kHelpers = kRecordPages;  // threads that do not plan: a page of the record each
+constexpr int kThreads = 32 + kHelpers;
+constexpr int kKept = 1024;  // sequences that are read only once
+
+// Of a power of two.
+__device__ __forceinline__ int shift_of(int32_t x) { return __ffs(x) - 1; }
+
+struct alignas(16) Sequence : StepSequence {
   int32_t num_tiles = 0;
   int32_t row_tiles = 0;
+  int32_t tile_begin = 0;
 };
 
-__device__ Sequence read_sequence(const ScheduleParams& p, int b) {
+__device__ __forceinline__ Sequence read_sequence(const ScheduleParams& p, int b) {
   Sequence s;
   static_cast<StepSequence&>(s) = read_step_sequence(p, b);
-  s.row_tiles = ceil_div(s.seqlen_q * p.group_size, p.rows_per_tile);
+  s.row_tiles = (s.seqlen_q * p.group_size + p.rows_per_tile - 1) >> shift_of(p.rows_per_tile);
   // Keys that some row sees (docs/spec.md, section 3).
   const int32_t diagonal = s.seqlen_k - s.seqlen_q;  // of query 0
   const bool is_cut = p.window_left >= 0 && p.window_left < diagonal;
@@ -33,425 +47,524 @@ __device__ Sequence read_sequence(const ScheduleParams& p, int b) {
   return s;
 }
 
-// How the work is cut.
-struct Cut {
-  // > 0: every pair is cut into equal parts of at most so many tiles, and CTAs take equal numbers
-  // of parts. 0: CTAs take equal ranges of tiles, kPartCost added to each pair, that cross pairs.
-  int32_t part_tiles = 0;
-  int64_t total = 0;  // of measure() over all sequences
-};
-
-__device__ int32_t parts_of_pair(const Sequence& s, int32_t part_tiles) {
-  return max(1, ceil_div(s.num_tiles, part_tiles));
-}
-
-__device__ int64_t measure_of_pair(const Sequence& s, int32_t part_tiles) {
-  return part_tiles > 0 ? parts_of_pair(s, part_tiles) : s.num_tiles + kPartCost;
-}
-
-// A place in the list of all pairs, in order of sequences: the sequence that has it, and what lies
-// before that.
+// A sequence, and what lies before it in the list of all pairs in order of sequences.
+template <class Work>
 struct Found {
+  Work work_before;
+  int32_t pieces_before;
   int32_t sequence;
-  int32_t pairs_before;
-  int64_t measure_before;
 };
 
-template <int kWarps>
+// What a CTA has of a pair that others may share, where CTAs take ranges.
+struct Share {
+  int32_t pair;  // of all
+  int32_t first_cta;
+  int32_t last_cta;
+  int32_t begin_tile;  // of the pair's own
+  int32_t end_tile;
+
+  __device__ bool has(int32_t cta) const { return first_cta <= cta && cta <= last_cta; }
+};
+
+// Whose pages are asked for.
+struct Tiles {
+  int32_t sequence;
+  int32_t seqlen_k;
+  int32_t begin;
+  int32_t count;
+};
+
+// What a CTA does of a pair.
+struct Piece {
+  Tiles tiles;
+  Sequence sequence;
+  int32_t pair;  // of the sequence's
+  int32_t part;
+  int32_t num_parts;
+  int32_t num_sharers;
+  int32_t first_slot;
+  int32_t other_slots;
+};
+
+template <class Work>
 struct Shared {
-  int64_t measures[kWarps];
-  int64_t pairs[kWarps];
-  Found found[2];
+  Sequence sequences[kKept];
+  // Within the planner: of the first and the last place of this CTA's work.
+  Found<Work> found[2];
+  Share ends[2];
+  // What the helpers wait for.
+  Tiles first;  // of the first piece
+  int32_t num_pieces;
+  int32_t first_state;  // partial states [first_state, first_state + num_states) are this CTA's,
+  int32_t num_states;   // where parts have a fixed size
 };
 
-// One CTA's share, by kWarps warps.
-template <int kWarps>
-class Scheduler {
+__device__ __forceinline__ DecodeRecord& record_of(const ScheduleParams& p) {
+  return reinterpret_cast<DecodeRecord*>(p.workspace)[blockIdx.x];
+}
+
+// The page of a token, of the sequence's last one if there are fewer.
+__device__ __forceinline__ int32_t page_of(const ScheduleParams& p, const Tiles& tiles,
+                                           int32_t token) {
+  const int32_t column = min(token, tiles.seqlen_k - 1) >> shift_of(p.page_size);
+  return p.block_table[tiles.sequence * p.block_table_stride + column * p.block_table_inner_stride];
+}
+
+// One CTA's share, by a warp. Work: int32_t where is_small(), else int64_t.
+template <class Work>
+class Planner {
  public:
-  __device__ Scheduler(const ScheduleParams& params, Shared<kWarps>& shared)
-      : p_(params), shared_(shared), record_(record_of(params)) {
-    if (static_cast<int>(threadIdx.x) < p_.batch_size) own_ = read_sequence(p_, threadIdx.x);
+  __device__ Planner(const ScheduleParams& params, Shared<Work>& shared)
+      : p_(params),
+        shared_(shared),
+        lane_(static_cast<int>(threadIdx.x)),
+        cta_(static_cast<int32_t>(blockIdx.x)),
+        ctas_(params.layout.num_ctas) {}
+
+  // Also tells the helpers what they wait for.
+  __device__ void plan() {
+    own_per_lane_ = (p_.batch_size + 31) / 32;
+    own_begin_ = min(lane_ * own_per_lane_, p_.batch_size);
+    own_end_ = min(own_begin_ + own_per_lane_, p_.batch_size);
+    if (p_.split_tiles > 0) cut_into_parts(Divisor(p_.split_tiles));
+    do {
+      add_up();
+    } while (turns_to_parts());
+    begin_ = begin_of(cta_);
+    end_ = begin_of(cta_ + 1);
+    if (begin_ < end_) choose_pieces();
+    if (num_pieces_ > 0) piece_ = piece_at(min(lane_, num_pieces_ - 1));
+    if (lane_ == 0) tell_helpers();
   }
 
-  __device__ void run() {
-    clear_counters();
-    choose_cut();
-    const int64_t ctas = p_.layout.num_ctas;
-    const int64_t begin = blockIdx.x * cut_.total / ctas;
-    const int64_t end = (blockIdx.x + 1) * cut_.total / ctas;
-    if (begin == end) {
-      if (threadIdx.x == 0) record_.head.num_segments = 0;
-      if (blockIdx.x == 0) count_errors();
-      return;
+  // Segments, and the record but its pages.
+  __device__ void write() {
+    if (num_pieces_ == 0 && lane_ == 0) record_of(p_).head.num_segments = 0;
+#pragma unroll 1
+    for (int32_t i = lane_; i < num_pieces_; i += 32) {
+      if (i >= 32) piece_ = piece_at(i);
+      write_segment(i);
     }
-    find(begin, end - 1);
-    if (cut_.part_tiles > 0) {
-      take_parts(begin, end);
-    } else {
-      take_range(begin, end);
-    }
-    sync();
-    write_pages();
-    clear_partials();
-    if (blockIdx.x == 0) count_errors();
   }
 
  private:
-  static constexpr int kThreads = 32 * kWarps;
+  __device__ Sequence sequence(int b) const {
+    constexpr bool kAreAllKept = sizeof(Work) == 4;
+    return kAreAllKept || b < kKept ? shared_.sequences[b] : read_sequence(p_, b);
+  }
 
-  __device__ static void sync() {
-    if constexpr (kWarps == 1) {
-      __syncwarp();
+  // ---- how the work is cut ----
+
+  __device__ void cut_into_parts(const Divisor& part_tiles) {
+    has_parts_ = true;
+    part_tiles_ = part_tiles;
+  }
+  __device__ int32_t parts_of(const Sequence& s) const {
+    return has_parts_ ? max(1, part_tiles_.ceil_div(s.num_tiles)) : 1;
+  }
+  __device__ int32_t pieces_of(const Sequence& s) const {
+    return p_.num_kv_heads * s.row_tiles * parts_of(s);
+  }
+
+  // Of sequences, for one KV head.
+  struct Sums {
+    Work work = 0;
+    Work row_tiles = 0;
+  };
+  __device__ Work work_of(const Sequence& s) const {
+    return Work{s.row_tiles} * (has_parts_ ? parts_of(s) : s.num_tiles + kPieceCost);
+  }
+
+  // A lane has consecutive sequences.
+  __device__ void add_up() {
+    own_ = {};
+#pragma unroll 1
+    for (int b = own_begin_; b < own_end_; ++b) {
+      const Sequence s = sequence(b);
+      own_.work += work_of(s);
+      own_.row_tiles += s.row_tiles;
+    }
+    Sums upto = own_;
+    const int lanes = min(max(p_.batch_size, 1), 32);  // the others have nothing
+#pragma unroll 1
+    for (int step = 1; step < lanes; step *= 2) {
+      const Work work = __shfl_up_sync(~0u, upto.work, step);
+      const Work row_tiles = __shfl_up_sync(~0u, upto.row_tiles, step);
+      upto.work += lane_ < step ? 0 : work;
+      upto.row_tiles += lane_ < step ? 0 : row_tiles;
+    }
+    before_ = {upto.work - own_.work, upto.row_tiles - own_.row_tiles};
+    total_ = p_.num_kv_heads * __shfl_sync(~0u, upto.work, lanes - 1);
+    pairs_ = p_.num_kv_heads * __shfl_sync(~0u, upto.row_tiles, lanes - 1);
+    if (pairs_ > p_.layout.max_pairs) refuse();
+    each_ = ctas_.divide(total_);
+    rest_ = static_cast<int32_t>(total_ - each_ * p_.layout.num_ctas);
+  }
+
+  // Rows of q that several sequences claim: there may be no room for their work.
+  __device__ void refuse() {
+    total_ = 0;
+    if (cta_ == 0 && lane_ == 0 && p_.error_count != nullptr) atomicAdd(p_.error_count, 1);
+  }
+
+  // Few pairs: each gets CTAs of its own, and the largest part is as small as can be. Many, or
+  // where that is better: CTAs take equal ranges, which gives every CTA the same, but most of them
+  // one piece more.
+  __device__ bool turns_to_parts() {
+    if (has_parts_ || pairs_ > p_.layout.num_ctas || total_ == 0) return false;
+    const int32_t most = static_cast<int32_t>(each_) + (rest_ > 0 ? 1 : 0) + kPieceCost;
+    // The largest part has no less than a CTA's share of all tiles. That is `most` less kPieceCost
+    // less at most as much again, as pairs are few: the lanes try all sizes between.
+    static_assert(2 * kPieceCost < 32);
+    const Divisor tried(max(1, most - 31 + lane_));
+    const uint32_t fits = __ballot_sync(~0u, count_parts(tried) <= p_.layout.num_ctas);
+    if (fits != 0) cut_into_parts(tried.of_lane(__ffs(fits) - 1));
+    return fits != 0;
+  }
+
+  // Of all pairs, each of them cut into equal parts.
+  __device__ int32_t count_parts(const Divisor& part_tiles) const {
+    // Sequences without queries are often the last.
+    const uint32_t with_rows = __ballot_sync(~0u, own_.row_tiles > 0);
+    const int end = min((32 - __clz(with_rows)) * own_per_lane_, p_.batch_size);
+    int32_t parts = 0;
+#pragma unroll 4
+    for (int b = 0; b < end; ++b) {
+      const Sequence s = sequence(b);
+      parts += s.row_tiles * max(1, part_tiles.ceil_div(s.num_tiles));
+    }
+    return p_.num_kv_heads * parts;
+  }
+
+  // ---- this CTA's share ----
+
+  // CTA c has the work [begin_of(c), begin_of(c + 1)): c * total / ctas, rounded down.
+  __device__ Work begin_of(int32_t cta) const { return cta * each_ + ctas_.divide(cta * rest_); }
+  // The CTA that has a place.
+  __device__ int32_t cta_at(Work place) const {
+    return static_cast<int32_t>(((place + 1) * p_.layout.num_ctas - 1) / total_);
+  }
+
+  __device__ void choose_pieces() {
+    find_ends();
+    __syncwarp();
+    if (has_parts_) {
+      first_piece_ = static_cast<int32_t>(begin_);
+      first_segment_ = first_piece_;
+      num_pieces_ = static_cast<int32_t>(end_ - begin_);
     } else {
-      __syncthreads();
+      choose_range();
     }
   }
 
-  __device__ static DecodeRecord& record_of(const ScheduleParams& p) {
-    return reinterpret_cast<DecodeRecord*>(p.workspace)[blockIdx.x];
+  // The sequences that have the first and the last place, by the lanes that have them.
+  __device__ void find_ends() const {
+    const int32_t heads = p_.num_kv_heads;
+    Found<Work> at = {heads * before_.work, 0, own_begin_};
+    if (at.work_before >= end_ || at.work_before + heads * own_.work <= begin_) return;
+    const Work pieces = has_parts_ ? at.work_before : heads * before_.row_tiles;
+    at.pieces_before = static_cast<int32_t>(pieces);
+#pragma unroll 1
+    for (; at.sequence < own_end_; ++at.sequence) {
+      const Sequence s = sequence(at.sequence);
+      const Work work_end = at.work_before + heads * work_of(s);
+      if (at.work_before <= begin_ && begin_ < work_end) shared_.found[0] = at;
+      if (at.work_before < end_ && end_ <= work_end) shared_.found[1] = at;
+      at.work_before = work_end;
+      at.pieces_before += pieces_of(s);
+    }
   }
 
-  __device__ Sequence sequence(int b) const {
-    return b == static_cast<int>(threadIdx.x) ? own_ : read_sequence(p_, b);
+  __device__ void choose_range() {
+    const int end = lane_ % 2;  // even lanes look at the first pair, odd ones at the last
+    const Share own = share_at(end == 0 ? begin_ : end_ - 1, shared_.found[end], end != 0);
+    if (lane_ < 2) shared_.ends[lane_] = own;
+    __syncwarp();
+    const Share& first = shared_.ends[0];
+    const Share& last = shared_.ends[1];
+    // Each pair has one segment in each CTA that takes part, so these places differ.
+    first_segment_ = first.pair + cta_;
+    first_piece_ = first.pair + (first.has(cta_) ? 0 : 1);
+    num_pieces_ = max(0, last.pair + (last.has(cta_) ? 1 : 0) - first_piece_);
   }
 
-  __device__ void clear_counters() {
+  // The CTAs that a pair's places belong to share it; a part at its begin or end that is smaller
+  // than what it costs is left to the neighbour.
+  __device__ Share share_at(Work place, const Found<Work>& at, bool is_last) const {
+    const int32_t tiles = sequence(at.sequence).num_tiles;
+    const Work size = tiles + kPieceCost;
+    const Work pair = (place - at.work_before) / size;
+    const Work begin = at.work_before + pair * size;
+    // The first pair may begin in another CTA, the last may end in one. They may be the same pair.
+    const int32_t end_cta = cta_at(is_last ? begin + size - 1 : begin);
+    const int32_t other_cta = __shfl_xor_sync(~0u, end_cta, 1);
+    const bool is_only = __shfl_xor_sync(~0u, begin, 1) == begin;
+    Share share;
+    share.pair = at.pieces_before + static_cast<int32_t>(pair);
+    share.first_cta = !is_last ? end_cta : is_only ? other_cta : cta_;
+    share.last_cta = is_last ? end_cta : is_only ? other_cta : cta_;
+    // Where a range that begins inside the pair begins among its tiles.
+    const auto tile_at = [&](Work range_begin) {
+      const Work tile = range_begin - begin - kPieceCost;
+      return static_cast<int32_t>(min(max(tile, Work{0}), Work{tiles}));
+    };
+    if (share.first_cta < share.last_cta && tile_at(begin_of(share.first_cta + 1)) < kPieceCost) {
+      ++share.first_cta;
+    }
+    if (share.first_cta < share.last_cta &&
+        tiles - tile_at(begin_of(share.last_cta)) < kPieceCost) {
+      --share.last_cta;
+    }
+    share.begin_tile = cta_ == share.first_cta ? 0 : tile_at(begin_);
+    share.end_tile = cta_ == share.last_cta ? tiles : tile_at(end_);
+    return share;
+  }
+
+  // ---- pieces ----
+
+  __device__ Piece piece_at(int32_t index) const {
+    const int32_t number = first_piece_ + index;
+    Found<Work> at = shared_.found[number >= shared_.found[1].pieces_before ? 1 : 0];
+    Sequence s = sequence(at.sequence);
+#pragma unroll 1
+    for (;;) {
+      const int32_t pieces = pieces_of(s);
+      if (number - at.pieces_before < pieces) break;
+      at.pieces_before += pieces;
+      s = sequence(++at.sequence);
+    }
+    return has_parts_ ? part_piece(number, at, s) : range_piece(number, at, s);
+  }
+
+  // [begin, end) of the tiles that are seen.
+  __device__ static Tiles tiles_of(const Found<Work>& at, const Sequence& s, int32_t begin,
+                                   int32_t end) {
+    return {at.sequence, s.seqlen_k, s.tile_begin + begin, end - begin};
+  }
+
+  // One of the equal parts of a pair.
+  __device__ Piece part_piece(int32_t number, const Found<Work>& at, const Sequence& s) const {
+    const int32_t parts = parts_of(s);
+    const Divisor divisor(parts);
+    const int32_t within = number - at.pieces_before;
+    Piece piece;
+    piece.sequence = s;
+    piece.pair = divisor.divide(within);
+    piece.part = within - piece.pair * parts;
+    piece.num_parts = parts;
+    piece.first_slot = number - piece.part;
+    piece.other_slots = piece.first_slot;
+    piece.num_sharers = parts;
+    if (total_ > p_.layout.num_ctas) {  // else no CTA has two
+      piece.num_sharers = cta_at(piece.first_slot + parts - 1) - cta_at(piece.first_slot) + 1;
+    }
+    const Work tiles = s.num_tiles;
+    const auto begin = static_cast<int32_t>(divisor.divide(piece.part * tiles));
+    const auto end = static_cast<int32_t>(divisor.divide((piece.part + 1) * tiles));
+    piece.tiles = tiles_of(at, s, begin, end);
+    return piece;
+  }
+
+  // What a range has of a pair.
+  __device__ Piece range_piece(int32_t number, const Found<Work>& at, const Sequence& s) const {
+    Share share = {number, cta_, cta_, 0, s.num_tiles};
+#pragma unroll 1
+    for (const Share& end : shared_.ends) {
+      if (end.pair == number) share = end;
+    }
+    Piece piece;
+    piece.sequence = s;
+    piece.pair = number - at.pieces_before;
+    piece.part = cta_ - share.first_cta;
+    piece.num_parts = share.last_cta - share.first_cta + 1;
+    piece.num_sharers = piece.num_parts;
+    piece.first_slot = p_.layout.num_ctas + share.first_cta;
+    piece.other_slots = share.first_cta;
+    piece.tiles = tiles_of(at, s, share.begin_tile, share.end_tile);
+    return piece;
+  }
+
+  __device__ void tell_helpers() const {
+    shared_.first = piece_.tiles;
+    shared_.num_pieces = num_pieces_;
+    const bool has_states = p_.split_tiles > 0 && total_ > pairs_;  // some pair has several parts
+    shared_.first_state = first_piece_;
+    shared_.num_states = has_states ? num_pieces_ : 0;
+  }
+
+  __device__ void write_segment(int32_t index) const {
+    const Tiles& tiles = piece_.tiles;
+    // Asked for first, as it takes longest.
+    const int32_t page = tiles.begin == 0 && tiles.count > 0 ? page_of(p_, tiles, 0) : 0;
+    const Sequence& s = piece_.sequence;
+    const int32_t kv_head = s.row_tiles == 1 ? piece_.pair : piece_.pair / s.row_tiles;
+    const int32_t row_tile = piece_.pair - kv_head * s.row_tiles;
+    DecodeSegment segment =
+        segment_of_rows(p_, tiles.sequence, s, kv_head, row_tile * p_.rows_per_tile);
+    segment.tile_begin = tiles.begin;
+    segment.num_tiles = tiles.count;
+    segment.part = piece_.part;
+    segment.num_parts = piece_.num_parts;
+    segment.num_sharers = piece_.num_sharers;
+    segment.first_slot = piece_.first_slot;
+    segment.other_slots = piece_.other_slots;
+    segment.first_page = page;
+    auto* segments = reinterpret_cast<DecodeSegment*>(p_.workspace + p_.layout.segments);
+    segments[first_segment_ + index] = segment;
+    DecodeRecord& record = record_of(p_);
+    if (index == 0) record.segment = segment;
+    if (index + 1 < num_pieces_) return;
+    record.head.first_segment = first_segment_;
+    record.head.num_segments = num_pieces_;
+    record.head.num_launches = 0;
+    // The first piece is of another pair if this pair has fewer parts before this one.
+    record.head.last_sharers = piece_.part < index ? piece_.num_sharers : 1;
+    record.head.last_slot = piece_.first_slot;
+  }
+
+  const ScheduleParams& p_;
+  Shared<Work>& shared_;
+  int lane_;
+  int32_t cta_;
+  Divisor ctas_;
+  int own_per_lane_ = 0;
+  int own_begin_ = 0;  // this lane's sequences
+  int own_end_ = 0;
+  // Parts: every pair is cut into equal ones of at most part_tiles_ tiles; they are the pieces, and
+  // each is work of 1. CTAs take equal numbers of them. Else work is tiles, kPieceCost added to
+  // each pair, and pieces are pairs. CTAs take equal ranges of work, which cross pairs.
+  bool has_parts_ = false;
+  Divisor part_tiles_{1};
+  Sums own_;
+  Sums before_;
+  Work pairs_ = 0;
+  Work total_ = 0;    // work
+  Work each_ = 0;     // total_ / num_ctas,
+  int32_t rest_ = 0;  // and what that leaves
+  Work begin_ = 0;    // this CTA's work
+  Work end_ = 0;
+  int32_t first_piece_ = 0;
+  int32_t num_pieces_ = 0;
+  int32_t first_segment_ = 0;
+  Piece piece_;  // this lane's
+};
+
+// What the other warps do.
+template <class Work>
+class Helper {
+ public:
+  __device__ Helper(const ScheduleParams& params, const Shared<Work>& shared)
+      : p_(params), shared_(shared), thread_(static_cast<int>(threadIdx.x) - 32) {}
+
+  // While there is no plan.
+  __device__ void prepare() const {
+    prefetch_pages();
+    clear_counters();
+    if (p_.split_tiles == 0) {
+      // However the work is cut, there are no others.
+      clear_states(static_cast<int32_t>(blockIdx.x));
+      clear_states(p_.layout.num_ctas + static_cast<int32_t>(blockIdx.x));
+    }
+    if (blockIdx.x == 0 && p_.error_count != nullptr) count_errors();
+  }
+
+  // When there is one.
+  __device__ void finish() const {
+    if (shared_.num_pieces > 0) write_page();
+    for (int i = 0; i < shared_.num_states; ++i) clear_states(shared_.first_state + i);
+  }
+
+ private:
+  // Those of the sequence that this CTA would have if all were equally long.
+  __device__ void prefetch_pages() const {
+    constexpr int kEntries = 32;  // of a line of the cache
+    if (thread_ * kEntries >= p_.max_pages || p_.batch_size == 0) return;
+    const uint32_t sequence = blockIdx.x * static_cast<uint32_t>(p_.batch_size) / gridDim.x;
+    ptx::prefetch_l2(p_.block_table + sequence * p_.block_table_stride +
+                     thread_ * kEntries * p_.block_table_inner_stride);
+  }
+
+  __device__ void clear_counters() const {
     auto* counters = reinterpret_cast<int32_t*>(p_.workspace + p_.layout.counters);
-    const int stride = static_cast<int>(gridDim.x) * kThreads;
-    for (int i = static_cast<int>(blockIdx.x) * kThreads + static_cast<int>(threadIdx.x);
-         i < p_.layout.num_slots; i += stride) {
+    const int stride = static_cast<int>(gridDim.x) * kHelpers;
+#pragma unroll 1
+    for (int i = static_cast<int>(blockIdx.x) * kHelpers + thread_; i < p_.layout.num_slots;
+         i += stride) {
       counters[i] = 0;
     }
   }
 
-  __device__ int64_t pairs_of(const Sequence& s) const {
-    return int64_t{p_.num_kv_heads} * s.row_tiles;
-  }
-
-  struct Sums {
-    int64_t a;
-    int64_t b;
-  };
-
-  // Over all threads.
-  __device__ Sums sum_of_all(Sums own) {
-    for (int step = 16; step > 0; step /= 2) {
-      own.a += __shfl_xor_sync(~0u, own.a, step);
-      own.b += __shfl_xor_sync(~0u, own.b, step);
-    }
-    if constexpr (kWarps == 1) return own;
-    __syncthreads();
-    if (threadIdx.x % 32 == 0) {
-      shared_.measures[threadIdx.x / 32] = own.a;
-      shared_.pairs[threadIdx.x / 32] = own.b;
-    }
-    __syncthreads();
-    Sums all = {0, 0};
-    for (int w = 0; w < kWarps; ++w) {
-      all.a += shared_.measures[w];
-      all.b += shared_.pairs[w];
-    }
-    return all;
-  }
-
-  __device__ int64_t total_measure(int32_t part_tiles) {
-    int64_t sum = 0;
-    for (int b = threadIdx.x; b < p_.batch_size; b += kThreads) {
-      const Sequence s = sequence(b);
-      sum += pairs_of(s) * measure_of_pair(s, part_tiles);
-    }
-    return sum_of_all({sum, 0}).a;
-  }
-
-  // Few pairs: each gets CTAs of its own, and the largest part is as small as can be. Many: ranges.
-  __device__ void choose_cut() {
-    Sums own = {0, 0};  // tiles, pairs
-    for (int b = threadIdx.x; b < p_.batch_size; b += kThreads) {
-      const Sequence s = sequence(b);
-      own.a += pairs_of(s) * s.num_tiles;
-      own.b += pairs_of(s);
-    }
-    const Sums sums = sum_of_all(own);
-    const int64_t tiles = sums.a;
-    const int64_t pairs = sums.b;
-    // Rows of q that several sequences claim: there may be no room for their work.
-    if (pairs > p_.layout.max_pairs) {
-      if (blockIdx.x == 0 && threadIdx.x == 0 && p_.error_count != nullptr) {
-        atomicAdd(p_.error_count, 1);
-      }
-      return;
-    }
-    const int64_t ctas = p_.layout.num_ctas;
-    if (p_.split_tiles > 0) {
-      cut_.part_tiles = p_.split_tiles;
-    } else if (pairs <= ctas) {
-      cut_.part_tiles = largest_part(tiles, pairs);
-      // Ranges give every CTA the same, but most of them one part more.
-      const int64_t in_range = (tiles + pairs * kPartCost + ctas - 1) / ctas + kPartCost;
-      if (in_range < cut_.part_tiles) cut_.part_tiles = 0;
-    }
-    cut_.total = total_measure(cut_.part_tiles);
-  }
-
-  // Tiles of the largest part if every pair is cut into equal parts and there is a CTA for each.
-  __device__ int32_t largest_part(int64_t tiles, int64_t pairs) {
-    const int64_t ctas = p_.layout.num_ctas;
-    // At least as many tiles as if all parts were full; no more than if each pair had one that is
-    // empty beside.
-    auto low = static_cast<int32_t>(max((tiles + ctas - 1) / ctas, int64_t{1}));
-    const int64_t spare = max(ctas - pairs, int64_t{1});
-    const int64_t most = p_.max_seqlen_k / kTileTokens + 1;
-    auto high = static_cast<int32_t>(
-        max(pairs < ctas ? min((tiles + spare - 1) / spare, most) : most, int64_t{low}));
-    while (low < high) {
-      const int32_t middle = low + (high - low) / 2;
-      if (total_measure(middle) <= ctas) {
-        high = middle;
-      } else {
-        low = middle + 1;
-      }
-    }
-    return low;
-  }
-
-  // Finds the sequences that have the places `first` and `last`.
-  __device__ void find(int64_t first, int64_t last) {
-    Found before = {0, 0, 0};
-    for (; before.sequence < p_.batch_size; before.sequence += kThreads) {
-      const int b = before.sequence + static_cast<int>(threadIdx.x);
-      Sequence s;
-      if (b < p_.batch_size) s = sequence(b);
-      const auto own_pairs = static_cast<int32_t>(pairs_of(s));
-      const int64_t own = own_pairs * measure_of_pair(s, cut_.part_tiles);
-      int64_t measure = own;  // of this warp's sequences up to this one
-      int32_t pairs = own_pairs;
-      const int lane = static_cast<int>(threadIdx.x % 32);
-      const int warp = static_cast<int>(threadIdx.x / 32);
-      for (int step = 1; step < 32; step *= 2) {
-        const int64_t other_measure = __shfl_up_sync(~0u, measure, step);
-        const int32_t other_pairs = __shfl_up_sync(~0u, pairs, step);
-        if (lane >= step) {
-          measure += other_measure;
-          pairs += other_pairs;
-        }
-      }
-      sync();
-      if (lane == 31) {
-        shared_.measures[warp] = measure;
-        shared_.pairs[warp] = pairs;
-      }
-      sync();
-      int64_t start = before.measure_before + measure - own;
-      int32_t pairs_start = before.pairs_before + pairs - own_pairs;
-      for (int w = 0; w < kWarps; ++w) {
-        if (w < warp) {
-          start += shared_.measures[w];
-          pairs_start += shared_.pairs[w];
-        }
-        before.measure_before += shared_.measures[w];
-        before.pairs_before += shared_.pairs[w];
-      }
-      if (start <= first && first < start + own) shared_.found[0] = {b, pairs_start, start};
-      if (start <= last && last < start + own) shared_.found[1] = {b, pairs_start, start};
-    }
-    sync();
-  }
-
-  __device__ DecodeSegment segment(int32_t b, const Sequence& s, int32_t pair) const {
-    return segment_of_rows(p_, b, s, pair / s.row_tiles, pair % s.row_tiles * p_.rows_per_tile);
-  }
-
-  // Tile number `at` of the pair's own, counted from tile_begin.
-  __device__ static void set_tiles(DecodeSegment& segment, const Sequence& s, int32_t begin,
-                                   int32_t end) {
-    segment.tile_begin = s.tile_begin + begin;
-    segment.num_tiles = end - begin;
-  }
-
-  __device__ DecodeSegment* segments() const {
-    return reinterpret_cast<DecodeSegment*>(p_.workspace + p_.layout.segments);
-  }
-
-  __device__ void put(int32_t first, int32_t index, const DecodeSegment& segment) {
-    segments()[first + index] = segment;
-    if (index == 0) record_.segment = segment;
-  }
-
-  __device__ void put_counts(int32_t first, int32_t count) {
-    record_.head.first_segment = first;
-    record_.head.num_segments = count;
-    record_.head.num_launches = 0;
-  }
-
-  // Parts [begin, end) of all: a thread each.
-  __device__ void take_parts(int64_t begin, int64_t end) {
-    const auto count = static_cast<int32_t>(end - begin);
-    if (threadIdx.x == 0) put_counts(static_cast<int32_t>(begin), count);
-    for (int32_t i = threadIdx.x; i < count; i += kThreads) {
-      const int64_t place = begin + i;
-      Found at = shared_.found[0];
-      Sequence s = read_sequence(p_, at.sequence);
-      for (;;) {
-        const int64_t size = pairs_of(s) * parts_of_pair(s, cut_.part_tiles);
-        if (place < at.measure_before + size) break;
-        at.measure_before += size;
-        s = read_sequence(p_, ++at.sequence);
-      }
-      const int32_t parts = parts_of_pair(s, cut_.part_tiles);
-      const auto within = static_cast<int32_t>(place - at.measure_before);
-      DecodeSegment taken = segment(at.sequence, s, within / parts);
-      taken.part = within % parts;
-      taken.num_parts = parts;
-      taken.first_slot = static_cast<int32_t>(place) - taken.part;
-      taken.other_slots = taken.first_slot;
-      taken.num_sharers = sharers_of(taken.first_slot, parts);
-      const int64_t tiles = s.num_tiles;
-      set_tiles(taken, s, static_cast<int32_t>(taken.part * tiles / parts),
-                static_cast<int32_t>((taken.part + 1) * tiles / parts));
-      put(static_cast<int32_t>(begin), i, taken);
+  // In both halves: kernel.cuh waits for words to be written.
+  __device__ void clear_states(int32_t slot) const {
+#pragma unroll 1
+    for (int half = 0; half < 2; ++half) {
+      clear_partial_state(partial_state(p_.workspace, p_.layout, slot, half), p_.layout.state_bytes,
+                          thread_, kHelpers);
     }
   }
 
-  // The CTA whose range has a place.
-  __device__ int32_t cta_at(int64_t place) const {
-    return static_cast<int32_t>(((place + 1) * p_.layout.num_ctas - 1) / cut_.total);
-  }
-
-  // CTAs that have the places [first, first + count).
-  __device__ int32_t sharers_of(int64_t first, int32_t count) const {
-    // Fewer parts than CTAs: none has two.
-    if (cut_.total < p_.layout.num_ctas) return count;
-    return cta_at(first + count - 1) - cta_at(first) + 1;
-  }
-
-  // The pairs of the range [begin, end), one after the other. The CTAs that a pair's places belong
-  // to have its parts; a part at its begin or end that is smaller than what it costs is left to the
-  // neighbour.
-  __device__ void take_range(int64_t begin, int64_t end) {
-    if (threadIdx.x != 0) return;
-    const auto cta = static_cast<int32_t>(blockIdx.x);
-    Found at = shared_.found[0];
-    const int64_t first_pair_size = read_sequence(p_, at.sequence).num_tiles + kPartCost;
-    // Each pair has one segment in each CTA that takes part, so these places differ.
-    const int64_t first =
-        at.pairs_before + (begin - at.measure_before) / first_pair_size + blockIdx.x;
-    int32_t count = 0;
-    for (; at.sequence < p_.batch_size && at.measure_before < end; ++at.sequence) {
-      const Sequence s = read_sequence(p_, at.sequence);
-      const int64_t size = s.num_tiles + kPartCost;
-      int64_t pair = begin > at.measure_before ? (begin - at.measure_before) / size : 0;
-      for (; pair < pairs_of(s) && at.measure_before + pair * size < end; ++pair) {
-        const int64_t pair_begin = at.measure_before + pair * size;
-        int32_t first_cta = cta_at(pair_begin);
-        int32_t last_cta = cta_at(pair_begin + size - 1);
-        if (first_cta < last_cta && first_tile(first_cta + 1, pair_begin, s) < kPartCost) {
-          ++first_cta;
-        }
-        if (first_cta < last_cta && s.num_tiles - first_tile(last_cta, pair_begin, s) < kPartCost) {
-          --last_cta;
-        }
-        if (cta < first_cta || cta > last_cta) continue;
-        DecodeSegment taken = segment(at.sequence, s, static_cast<int32_t>(pair));
-        taken.part = cta - first_cta;
-        taken.num_parts = last_cta - first_cta + 1;
-        taken.num_sharers = taken.num_parts;
-        taken.first_slot = p_.layout.num_ctas + first_cta;
-        taken.other_slots = first_cta;
-        const int32_t begin_tile = cta == first_cta ? 0 : first_tile(cta, pair_begin, s);
-        const int32_t end_tile = cta == last_cta ? s.num_tiles : first_tile(cta + 1, pair_begin, s);
-        set_tiles(taken, s, begin_tile, end_tile);
-        put(static_cast<int32_t>(first), count++, taken);
-      }
-      at.measure_before += pairs_of(s) * size;
-    }
-    put_counts(static_cast<int32_t>(first), count);
-  }
-
-  // Where the range of `cta`, which begins inside a pair, begins among its tiles.
-  __device__ int32_t first_tile(int32_t cta, int64_t pair_begin, const Sequence& s) const {
-    const int64_t place = cta * cut_.total / p_.layout.num_ctas - pair_begin - kPartCost;
-    return static_cast<int32_t>(min(max(place, int64_t{0}), int64_t{s.num_tiles}));
-  }
-
-  // Pages of the first tiles of the first segment, and the first page of every sequence.
-  __device__ void write_pages() {
-    if (record_.head.num_segments == 0) return;
-    const DecodeSegment& segment = record_.segment;
-    const int per_tile = p_.page_size < kTileTokens ? kTileTokens / p_.page_size : 1;
-    for (int i = threadIdx.x; i < kRecordPages; i += kThreads) {
-      const int tile = i / per_tile;
-      if (tile >= segment.num_tiles) continue;
-      const int token = (segment.tile_begin + tile) * kTileTokens + i % per_tile * p_.page_size;
-      record_.pages[i] = page_of(segment, token);
-    }
-    for (int i = threadIdx.x; i < record_.head.num_segments; i += kThreads) {
-      DecodeSegment& other = segments()[record_.head.first_segment + i];
-      if (other.tile_begin > 0 || other.num_tiles == 0) continue;
-      other.first_page = page_of(other, 0);
-      if (i == 0) record_.segment.first_page = other.first_page;
+  __device__ void count_errors() const {
+#pragma unroll 1
+    for (int b = thread_; b < p_.batch_size; b += kHelpers) {
+      count_if_wrong(p_, read_step_sequence(p_, b), b);
     }
   }
 
-  __device__ int32_t page_of(const DecodeSegment& segment, int token) const {
-    const int column = min(token, segment.seqlen_k - 1) / p_.page_size;
-    return p_.block_table[segment.sequence * p_.block_table_stride +
-                          column * p_.block_table_inner_stride];
-  }
-
-  __device__ static bool are_of_one_pair(const DecodeSegment& a, const DecodeSegment& b) {
-    return a.sequence == b.sequence && a.kv_head == b.kv_head && a.first_row == b.first_row;
-  }
-
-  // Partial states of this CTA, in both halves: kernel.cuh waits for words to be written.
-  __device__ void clear_partials() {
-    const int count = record_.head.num_segments;
-    if (count == 0) return;
-    const DecodeSegment& last = segments()[record_.head.first_segment + count - 1];
-    if (threadIdx.x == 0) {
-      const bool is_other = !are_of_one_pair(last, record_.segment);
-      record_.head.last_sharers = is_other ? last.num_sharers : 1;
-      record_.head.last_slot = last.first_slot;
-    }
-    for (int i = 0; i < count; ++i) {
-      const DecodeSegment& segment = segments()[record_.head.first_segment + i];
-      if (segment.num_parts == 1) continue;
-      for (int half = 0; half < 2; ++half) {
-        clear_partial_state(partial_state(p_.workspace, p_.layout, partial_slot(segment), half),
-                            p_.layout.state_bytes, static_cast<int>(threadIdx.x), kThreads);
-      }
-    }
-  }
-
-  __device__ void count_errors() {
-    if (p_.error_count == nullptr) return;
-    for (int b = threadIdx.x; b < p_.batch_size; b += kThreads) {
-      count_if_wrong(p_, sequence(b), b);
-    }
+  // One of those of the first tiles.
+  __device__ void write_page() const {
+    const Tiles& tiles = shared_.first;
+    const int halves = p_.page_size < kTileTokens ? 1 : 0;  // a tile has two pages, or part of one
+    const int tile = thread_ >> halves;
+    if (tile >= tiles.count) return;
+    const int32_t token = (tiles.begin + tile) * kTileTokens + (thread_ & halves) * p_.page_size;
+    record_of(p_).pages[thread_] = page_of(p_, tiles, token);
   }
 
   const ScheduleParams& p_;
-  Shared<kWarps>& shared_;
-  DecodeRecord& record_;
-  Sequence own_;
-  Cut cut_;
+  const Shared<Work>& shared_;
+  int thread_;
 };
 
-template <int kWarps>
-__global__ void __launch_bounds__(32 * kWarps)
+template <class Work>
+__global__ void __launch_bounds__(kThreads)
     schedule_kernel(const __grid_constant__ ScheduleParams p) {
-  __shared__ Shared<kWarps> shared;
-  Scheduler<kWarps>(p, shared).run();
+  __shared__ Shared<Work> shared;
+  Planner<Work> planner(p, shared);
+  const Helper<Work> helper(p, shared);
+#pragma unroll 1
+  for (int b = static_cast<int>(threadIdx.x); b < min(p.batch_size, kKept); b += kThreads) {
+    shared.sequences[b] = read_sequence(p, b);
+  }
+  __syncthreads();
+  const bool is_planner = threadIdx.x < 32;
+  if (is_planner) {
+    planner.plan();
+  } else {
+    helper.prepare();
+  }
+  __syncthreads();
+  if (is_planner) {
+    planner.write();
+  } else {
+    helper.finish();
+  }
+}
+
+// Whether num_ctas times all work, and a sequence's tiles squared, are numbers of 32 bits whatever
+// the device finds, and all sequences are kept.
+bool is_small(const ScheduleParams& p) {
+  const double tiles = p.max_seqlen_k / kTileTokens + 2;
+  const double rows = static_cast<double>(std::max(p.max_seqlen_q, 1)) * p.group_size;
+  const double pairs = p.batch_size * (rows / p.rows_per_tile + 1) * p.num_kv_heads;
+  const double work = pairs * (tiles + kPieceCost);
+  return p.batch_size <= kKept && (work + 1) * p.layout.num_ctas < 0x1p31 && tiles * tiles < 0x1p31;
 }
 
 }  // namespace
 
 cudaError_t launch_schedule(const ScheduleParams& params, cudaStream_t stream) {
-  // A warp needs no barrier, and most batches no more.
-  if (params.batch_size <= 64) {
-    schedule_kernel<1><<<params.layout.num_ctas, 32, 0, stream>>>(params);
-  } else {
-    schedule_kernel<8><<<params.layout.num_ctas, 256, 0, stream>>>(params);
-  }
+  const auto kernel = is_small(params) ? schedule_kernel<int32_t> : schedule_kernel<int64_t>;
+  kernel<<<params.layout.num_ctas, kThreads, 0, stream>>>(params);
   return cudaGetLastError();
 }
 

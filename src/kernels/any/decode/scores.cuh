@@ -93,9 +93,9 @@ __device__ __forceinline__ void unpack_codes(uint32_t word, uint32_t scale, uint
   const uint32_t odd = (word & 0x80808080u) | (word >> 2 & 0x1C1C1C1Cu);
   const uint32_t even = (word << 4 & 0x80808080u) | (word << 2 & 0x1C1C1C1Cu);
   values[0] = ptx::mul_f16x2(ptx::e4m3x2_to_f16x2(even), scale);
-  values[1] = ptx::mul_f16x2(ptx::e4m3x2_to_f16x2(even >> 16), scale);
+  values[1] = ptx::mul_f16x2(ptx::high_e4m3x2_to_f16x2(even), scale);
   values[2] = ptx::mul_f16x2(ptx::e4m3x2_to_f16x2(odd), scale);
-  values[3] = ptx::mul_f16x2(ptx::e4m3x2_to_f16x2(odd >> 16), scale);
+  values[3] = ptx::mul_f16x2(ptx::high_e4m3x2_to_f16x2(odd), scale);
 }
 
 __device__ __forceinline__ uint32_t shared_word(uint32_t address) {
@@ -129,10 +129,9 @@ struct LaneKey {
   uint32_t words[kWords];
   uint32_t scales[kWords / 2];  // FP16, twice
 
-  __device__ __forceinline__ void load(uint32_t keys, const SharedMemoryPlan& plan, int key,
-                                       int t) {
+  __device__ __forceinline__ void load(uint32_t keys, int key, int t) {
     shared_words(keys + key * Config::kCodesRow + t * kWords * 4, words);
-    const uint32_t at = keys + plan.scales + key * Config::kScalesRow;
+    const uint32_t at = keys + Config::kScalesAt + key * Config::kScalesRow;
     if constexpr (kWords == 4) {
       const uint32_t pair = ptx::e4m3x2_to_f16x2_with_nan(shared_half(at + 2 * t));
       scales[0] = __byte_perm(pair, 0, 0x1010);
@@ -148,12 +147,13 @@ struct LaneKey {
 template <class Config>
 __device__ __forceinline__ void multiply_keys(float (&scores)[Config::kRowTiles][4],
                                               const QueryFragments<Config>& queries, uint32_t keys,
-                                              const SharedMemoryPlan& plan, int half, int lane) {
+                                              int half, int lane) {
   const int t = lane % 4;
   LaneKey<Config> low;
   LaneKey<Config> high;
-  low.load(keys, plan, 16 * half + key_of_row<Config>(lane / 4), t);
-  high.load(keys, plan, 16 * half + key_of_row<Config>(lane / 4 + 8), t);
+  const int key = 16 * half + key_of_row<Config>(lane / 4);
+  low.load(keys, key, t);
+  high.load(keys, key + 8, t);
 #pragma unroll
   for (int w = 0; w < LaneKey<Config>::kWords; ++w) {
     uint32_t of_low[4];

@@ -55,6 +55,9 @@ class TileRing {
   // The first batch; its pages come from the record.
   __device__ __forceinline__ void begin(const DecodeRecordHead& head, const DecodeSegment& segment,
                                         int page) {
+#if __CUDA_ARCH__ >= 900
+    policy_ = p_.evict_first != 0 ? ptx::evict_first_policy() : ptx::evict_unchanged_policy();
+#endif
     first_segment_ = head.first_segment;
     num_segments_ = head.num_segments;
     batch_.tile = segment.tile_begin + warp_;
@@ -238,40 +241,47 @@ class TileRing {
 
 #if __CUDA_ARCH__ >= 900
   __device__ __forceinline__ void bulk_copies(const TileSlot& slot) const {
-    const int rank = p_.residual_rank;
-    const int rows = kTileTokens >> halves();
-    const bool has_delta = Config::kHasExtra && p_.delta_s != nullptr;
-    const uint64_t policy =
-        p_.evict_first != 0 ? ptx::evict_first_policy() : ptx::evict_unchanged_policy();
+    constexpr int kHalf = kTileTokens / 2;
+    if (halves() == 0) {
+      bulk_copy_rows<kTileTokens>(slot, 0, taken_);
+    } else {
 #pragma unroll 1
-    for (int half = 0; half <= halves(); ++half) {
-      const int from = (taken_ << halves()) + half;
-      const int64_t codes = __shfl_sync(~0u, codes_, from);
-      const int64_t scales = __shfl_sync(~0u, scales_, from);
-      const int64_t residual = __shfl_sync(~0u, residual_, from);
-      const int page = __shfl_sync(~0u, batch_.page, from);
-      const int at = half * rows;
-      if (ptx::elect_one()) {
-        if (half == 0) {
-          uint32_t key_bytes = kTileTokens * (Config::kCodesRow + Config::kScalesRow + rank);
-          if (has_delta) key_bytes += delta_heads() * kTileTokens * 2;
-          ptx::barrier_expect(slot.barrier, key_bytes);
-          ptx::barrier_expect(slot.barrier + 8, kValueBytes);
-        }
-        ptx::bulk_copy(slot.keys + at * Config::kCodesRow, p_.k_codes + codes,
-                       rows * Config::kCodesRow, slot.barrier, policy);
-        ptx::bulk_copy(slot.keys + plan_.scales + at * Config::kScalesRow, p_.k_scales + scales,
-                       rows * Config::kScalesRow, slot.barrier, policy);
-        if (rank > 0) {
-          ptx::bulk_copy(slot.keys + plan_.residual + at * rank, p_.k_residual + residual,
-                         rows * rank, slot.barrier, policy);
-        }
-        ptx::tensor_copy(slot.values + at * Config::kHeadDim, p_.v_map, 0, token_in_page(taken_),
-                         batch_.kv_head, page, slot.barrier + 8, policy);
-        if (has_delta) bulk_copies_of_delta(slot, page, at, rows, policy);
+      for (int half = 0; half < 2; ++half) {
+        bulk_copy_rows<kHalf>(slot, half * kHalf, 2 * taken_ + half);
       }
-      __syncwarp();
     }
+  }
+
+  // Rows [first, first + kRows) of a tile, which lie in one page. Lane `from` knows where.
+  template <int kRows>
+  __device__ __forceinline__ void bulk_copy_rows(const TileSlot& slot, int first, int from) const {
+    const int rank = p_.residual_rank;
+    const bool has_delta = Config::kHasExtra && p_.delta_s != nullptr;
+    const int64_t codes = __shfl_sync(~0u, codes_, from);
+    const int64_t scales = __shfl_sync(~0u, scales_, from);
+    const int page = __shfl_sync(~0u, batch_.page, from);
+    const int64_t residual = rank > 0 ? __shfl_sync(~0u, residual_, from) : 0;
+    if (ptx::elect_one()) {
+      if (first == 0) {
+        uint32_t key_bytes = kTileTokens * (Config::kCodesRow + Config::kScalesRow + rank);
+        if (has_delta) key_bytes += delta_heads() * kTileTokens * 2;
+        ptx::barrier_expect(slot.barrier, key_bytes);
+        ptx::barrier_expect(slot.barrier + 8, kValueBytes);
+      }
+      const uint32_t scales_to = slot.keys + Config::kScalesAt;
+      ptx::bulk_copy(slot.keys + first * Config::kCodesRow, p_.k_codes + codes,
+                     kRows * Config::kCodesRow, slot.barrier, policy_);
+      ptx::bulk_copy(scales_to + first * Config::kScalesRow, p_.k_scales + scales,
+                     kRows * Config::kScalesRow, slot.barrier, policy_);
+      if (rank > 0) {
+        ptx::bulk_copy(slot.keys + Config::kResidualAt + first * rank, p_.k_residual + residual,
+                       kRows * rank, slot.barrier, policy_);
+      }
+      ptx::tensor_copy(slot.values + first * Config::kHeadDim, p_.v_map, 0, token_in_page(taken_),
+                       batch_.kv_head, page, slot.barrier + 8, policy_);
+      if (has_delta) bulk_copies_of_delta(slot, page, first, kRows, policy_);
+    }
+    __syncwarp();
   }
 
   __device__ __forceinline__ void bulk_copies_of_delta(const TileSlot& slot, int page, int at,
@@ -317,11 +327,12 @@ class TileRing {
     copy_rows<16>(p_.k_codes, p_.k_codes_strides, Config::kCodesRow,
                   [&](int row, int at) { return slot.keys + row * Config::kCodesRow + at; });
     copy_rows<4>(p_.k_scales, p_.k_scales_strides, Config::kScalesRow, [&](int row, int at) {
-      return slot.keys + plan_.scales + row * Config::kScalesRow + at;
+      return slot.keys + Config::kScalesAt + row * Config::kScalesRow + at;
     });
     if (rank > 0) {
-      copy_rows<4>(p_.k_residual, p_.k_residual_strides, rank,
-                   [&](int row, int at) { return slot.keys + plan_.residual + row * rank + at; });
+      copy_rows<4>(p_.k_residual, p_.k_residual_strides, rank, [&](int row, int at) {
+        return slot.keys + Config::kResidualAt + row * rank + at;
+      });
     }
     copy_rows<16>(p_.v, p_.v_strides, Config::kHeadDim, [&](int row, int at) {
       return slot.values + swizzled<Config::kHeadDim>(row, at);
@@ -354,6 +365,7 @@ class TileRing {
   int warp_;
   int num_warps_;
   int lane_;
+  uint64_t policy_ = 0;
   uint32_t started_ = 0;
   uint32_t used_ = 0;
   Batch batch_;

@@ -40,15 +40,11 @@ struct LaneValue {
   static constexpr int kWords = Config::kLaneDims / 4;
   uint32_t words[kWords];
 
-  __device__ __forceinline__ void load(uint32_t values, int key, int g) {
-    shared_words(values + address_in_tile(key, g), words);
+  __device__ __forceinline__ static uint32_t address(uint32_t values, int key, int g) {
+    if constexpr (kWords == 4) return values + swizzled<Config::kHeadDim>(key, 16 * g);
+    return values + swizzled<Config::kHeadDim>(key, g / 2 * 16) + g % 2 * 8;
   }
-
- private:
-  __device__ __forceinline__ static int address_in_tile(int key, int g) {
-    if constexpr (kWords == 4) return swizzled<Config::kHeadDim>(key, 16 * g);
-    return swizzled<Config::kHeadDim>(key, g / 2 * 16) + g % 2 * 8;
-  }
+  __device__ __forceinline__ void load(uint32_t address) { shared_words(address, words); }
 };
 
 // output += V^T P^T for 16 keys, whose probabilities are in the layout of scores.
@@ -66,8 +62,11 @@ __device__ __forceinline__ void multiply_values(Output<Config>& output,
   }
   LaneValue<Config> keys[4];
 #pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    keys[i].load(values, 16 * half + key_of_row<Config>(2 * t + i % 2 + i / 2 * 8), g);
+  for (int i = 0; i < 2; ++i) {
+    // The swizzle repeats every 8 keys.
+    const uint32_t at = LaneValue<Config>::address(values, key_of_row<Config>(2 * t + i), g);
+    keys[i].load(at + 16 * half * Config::kHeadDim);
+    keys[i + 2].load(at + (16 * half + 8) * Config::kHeadDim);
   }
 #pragma unroll
   for (int w = 0; w < LaneValue<Config>::kWords; ++w) {
@@ -77,8 +76,8 @@ __device__ __forceinline__ void multiply_values(Output<Config>& output,
       const uint32_t order = pair == 0 ? 0x5140 : 0x7362;
       const uint32_t low = __byte_perm(keys[0].words[w], keys[1].words[w], order);
       const uint32_t high = __byte_perm(keys[2].words[w], keys[3].words[w], order);
-      const uint32_t a[4] = {ptx::e4m3x2_to_f16x2(low), ptx::e4m3x2_to_f16x2(low >> 16),
-                             ptx::e4m3x2_to_f16x2(high), ptx::e4m3x2_to_f16x2(high >> 16)};
+      const uint32_t a[4] = {ptx::e4m3x2_to_f16x2(low), ptx::high_e4m3x2_to_f16x2(low),
+                             ptx::e4m3x2_to_f16x2(high), ptx::high_e4m3x2_to_f16x2(high)};
 #pragma unroll
       for (int n = 0; n < Config::kRowTiles; ++n) {
         ptx::mma_f16(output.sums[2 * w + pair][n], a, p[n][0], p[n][1]);
@@ -115,7 +114,7 @@ __device__ __noinline__ uint64_t find_nan_elements(uint32_t values, const RowSca
   for (int key = 0; key < kTileTokens; ++key) {
     if (first + key < row.begin || first + key >= row.end) continue;
     LaneValue<Config> value;
-    value.load(values, key, lane / 4);
+    value.load(LaneValue<Config>::address(values, key, lane / 4));
 #pragma unroll
     for (int w = 0; w < LaneValue<Config>::kWords; ++w) {
       const uint32_t nan = ptx::find_e4m3_nan(value.words[w]);

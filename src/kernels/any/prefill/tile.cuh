@@ -243,8 +243,8 @@ class PrefillTiles {
                                               uint32_t high) const {
     *reinterpret_cast<uint4*>(shared_ + Config::kValueTile +
                               chunk_at<Config::kHeadDim>(key, chunk)) =
-        make_uint4(ptx::e4m3x2_to_f16x2(low), ptx::e4m3x2_to_f16x2(low >> 16),
-                   ptx::e4m3x2_to_f16x2(high), ptx::e4m3x2_to_f16x2(high >> 16));
+        make_uint4(ptx::e4m3x2_to_f16x2(low), ptx::high_e4m3x2_to_f16x2(low),
+                   ptx::e4m3x2_to_f16x2(high), ptx::high_e4m3x2_to_f16x2(high));
   }
 
   const DecodeParams& p_;
