@@ -89,7 +89,7 @@ Plan cuda_plan(const PlanParams& params) {
 
 int choose_warps(const kernels::DecodeLaunch& launch, int rank, bool has_delta, int shared_bytes) {
   kernels::DecodeLaunch tried = launch;
-  tried.warps = kernels::kMaxDecodeWarps;
+  tried.warps = kernels::max_decode_warps(launch.head_dim, launch.row_tiles);
   while (tried.warps > 1 && kernels::decode_shared_bytes(tried, rank, has_delta) > shared_bytes) {
     --tried.warps;
   }

@@ -99,7 +99,8 @@ TEST(DeviceCache, OwnsItsMemoryAndCanBeMoved) {
     cache = KvCache(full_config());  // what has been moved from can be used again
     EXPECT_EQ(cache.view().k_codes->device.device_type, kDLCPU);
   }
-  EXPECT_EQ(free_bytes(), before);
+  // A driver may give back more than this cache had taken.
+  EXPECT_GE(free_bytes(), before);
 }
 
 // Prompts of four sequences, and queries at their ends.

@@ -15,6 +15,11 @@ enum class Variant {
   kLanes,      // copies by lanes: any GPU, any strides; also all that kBulkExtra does
 };
 
+// Of a CTA. A tile of a small head brings fewer bytes for its instructions: more warps share them.
+constexpr int max_decode_warps(int head_dim, int row_tiles) {
+  return head_dim == 64 && row_tiles == 1 ? 12 : 8;
+}
+
 // kDim: head dimension. kTiles: tiles of 8 query rows, the N of mma.m16n8k16.
 template <int kDim, int kTiles, Variant kVariant>
 struct DecodeConfig {
@@ -27,6 +32,7 @@ struct DecodeConfig {
   static constexpr int kScalesRow = kDim / 16;  // likewise
   static constexpr int kLaneDims = kDim / 8;    // of V, in a lane: consecutive ones
   static constexpr int kSteps = kDim / 16;      // of QK's depth; also tiles of PV's rows
+  static constexpr int kMaxThreads = 32 * max_decode_warps(kDim, kTiles);
   // Parts of a tile of keys: codes come first.
   static constexpr int kScalesAt = kTileTokens * kCodesRow;
   static constexpr int kResidualAt = kScalesAt + kTileTokens * kScalesRow;

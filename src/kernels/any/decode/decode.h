@@ -8,7 +8,7 @@
 namespace mpfa::kernels {
 
 // head_dim 64 or 128, row_tiles 1 or 2 (tiles of 8 query rows). `warps` at most
-// kMaxDecodeWarps; needs decode_shared_bytes() of shared memory.
+// max_decode_warps(head_dim, row_tiles); needs decode_shared_bytes() of shared memory.
 struct DecodeLaunch {
   int head_dim = 128;
   int row_tiles = 1;

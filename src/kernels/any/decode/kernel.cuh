@@ -349,7 +349,7 @@ class DecodeWarp {
 };
 
 template <class Config>
-__global__ void __launch_bounds__(kMaxDecodeWarps * 32, 1)
+__global__ void __launch_bounds__(Config::kMaxThreads, 1)
     decode_kernel(const __grid_constant__ DecodeParams params,
                   const __grid_constant__ SharedMemoryPlan plan) {
 #if __CUDA_ARCH__ >= 900

@@ -11,8 +11,7 @@ namespace mpfa::kernels {
 
 inline constexpr int kTileTokens = 32;  // keys that a warp takes at a time
 inline constexpr int kMaxStages = 2;    // tiles of a warp in shared memory
-inline constexpr int kMaxDecodeWarps = 8;
-inline constexpr int kMaxRank = 16;  // of the residual
+inline constexpr int kMaxRank = 16;     // of the residual
 inline constexpr int kRecordPages = 128;
 
 // A part of the keys of one pair: a tile of query rows of one sequence and KV head. The CTA that

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/any/decode/config.h"
+#include "kernels/any/steps.cuh"
 #include "kernels/ptx/barrier.cuh"
 #include "kernels/ptx/convert.cuh"
 #include "kernels/ptx/prefetch.cuh"
@@ -158,7 +159,7 @@ __device__ __forceinline__ uint32_t residual_factor(int exponent) {
 
 __device__ __forceinline__ float scale_of(const float* scales, const int64_t (&strides)[2],
                                           int stats_row, int head) {
-  return scales == nullptr ? 1.0f : scales[stats_row * strides[0] + head * strides[1]];
+  return scales == nullptr ? 1.0f : scales[steps(stats_row, strides[0]) + steps(head, strides[1])];
 }
 
 // What a row needs beside its values, but for the residual's factor and where the result goes. One
@@ -250,23 +251,24 @@ class QueryPreparer {
   }
 
   __device__ __forceinline__ const std::byte* q_row() const {
-    return p_.q + 2 * ((segment_.q_begin + row_.position) * p_.q_row_stride +
-                       row_.head * p_.q_head_stride);
+    return p_.q + 2 * (steps(segment_.q_begin + row_.position, p_.q_row_stride) +
+                       steps(row_.head, p_.q_head_stride));
   }
   __device__ __forceinline__ const float* mean_row() const {
-    return p_.k_mean + segment_.stats_row * p_.k_mean_strides[0] +
-           segment_.kv_head * p_.k_mean_strides[1];
+    return p_.k_mean + steps(segment_.stats_row, p_.k_mean_strides[0]) +
+           steps(segment_.kv_head, p_.k_mean_strides[1]);
   }
   __device__ __forceinline__ const std::byte* first_key_row() const {
     // TileRing reports a page that is out of range.
     const bool is_page =
         static_cast<uint32_t>(segment_.first_page) < static_cast<uint32_t>(p_.num_pages);
-    return p_.k_first + (is_page ? segment_.first_page : 0) * p_.k_first_strides.page +
-           segment_.kv_head * p_.k_first_strides.head;
+    return p_.k_first + steps(is_page ? segment_.first_page : 0, p_.k_first_strides.page) +
+           steps(segment_.kv_head, p_.k_first_strides.head);
   }
   __device__ __forceinline__ const float* direction(int j) const {
-    return p_.residual_basis + segment_.stats_row * p_.residual_basis_strides[0] +
-           segment_.kv_head * p_.residual_basis_strides[1] + j * p_.residual_basis_strides[2];
+    return p_.residual_basis + steps(segment_.stats_row, p_.residual_basis_strides[0]) +
+           steps(segment_.kv_head, p_.residual_basis_strides[1]) +
+           steps(j, p_.residual_basis_strides[2]);
   }
 
   template <int kBytes>
@@ -289,10 +291,12 @@ class QueryPreparer {
     if (has_first_key()) k_first_ = load_16bit<kDims>(first_key_row(), lane_);
     if (p_.residual_rank > 0) {
       load_directions(0);
+      residual_scale_ = 0.0f;
       if (lane_ < p_.residual_rank) {
-        residual_scale_ = __ldg(
-            p_.residual_scale + segment_.stats_row * p_.residual_scale_strides[0] +
-            segment_.kv_head * p_.residual_scale_strides[1] + lane_ * p_.residual_scale_strides[2]);
+        residual_scale_ =
+            __ldg(p_.residual_scale + steps(segment_.stats_row, p_.residual_scale_strides[0]) +
+                  steps(segment_.kv_head, p_.residual_scale_strides[1]) +
+                  steps(lane_, p_.residual_scale_strides[2]));
       }
     }
   }
@@ -353,8 +357,8 @@ class QueryPreparer {
     const float first_dot = has_first_key() ? dot(q_, k_first_.to_float(true)) : 0.0f;
     RowScalars s =
         row_scalars<Config::kHasExtra>(p_, segment_, row_, unit, k_scale_, rowbias, first_dot);
-    s.result.out = p_.out + 2 * ((segment_.q_begin + row_.position) * p_.out_row_stride +
-                                 row_.head * p_.out_head_stride);
+    s.result.out = p_.out + 2 * (steps(segment_.q_begin + row_.position, p_.out_row_stride) +
+                                 steps(row_.head, p_.out_head_stride));
     s.result.v_scale = v_scale_;
     return s;
   }
@@ -363,15 +367,16 @@ class QueryPreparer {
   const DecodeSegment& segment_;
   int lane_;
   QueryRow row_ = {0, 0, false};
-  // What load() reads, where it is needed.
   float k_scale_ = 1.0f;
   float v_scale_ = 1.0f;
-  float residual_scale_ = 0.0f;  // lane j: of direction j
-  LaneHalves<kDims> q_bits_ = {};
-  LaneHalves<kDims> k_first_ = {};
-  Values q_ = {};
-  Values mean_ = {};
-  Values directions_[kDirections] = {};
+  // What load() reads, where it is needed; not set elsewhere, which would be a hundred instructions
+  // before the first read.
+  float residual_scale_;  // lane j: of direction j
+  LaneHalves<kDims> q_bits_;
+  LaneHalves<kDims> k_first_;
+  Values q_;
+  Values mean_;
+  Values directions_[kDirections];
 };
 
 }  // namespace mpfa::kernels

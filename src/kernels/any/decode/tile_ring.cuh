@@ -4,6 +4,7 @@
 #pragma once
 
 #include "kernels/any/decode/config.h"
+#include "kernels/any/steps.cuh"
 #include "kernels/ptx/barrier.cuh"
 #include "kernels/ptx/copy.cuh"
 
@@ -201,7 +202,7 @@ class TileRing {
 
   __device__ __forceinline__ static int64_t offset(const PagedStrides& strides, int page, int head,
                                                    int token) {
-    return page * strides.page + head * strides.head + token * strides.token;
+    return steps(page, strides.page) + steps(head, strides.head) + steps(token, strides.token);
   }
 
   // Token of its page with which tile number `ordinal` of the batch begins.
@@ -216,7 +217,9 @@ class TileRing {
     const int token = token_in_page(lane_ >> halves());
     codes_ = offset(p_.k_codes_strides, batch_.page, batch_.kv_head, token);
     scales_ = offset(p_.k_scales_strides, batch_.page, batch_.kv_head, token);
-    residual_ = offset(p_.k_residual_strides, batch_.page, batch_.kv_head, token);
+    if (p_.residual_rank > 0) {
+      residual_ = offset(p_.k_residual_strides, batch_.page, batch_.kv_head, token);
+    }
   }
 
   __device__ __forceinline__ void start_tile() {
