@@ -22,7 +22,7 @@ say = printf '\n== %s\n' '$(1)'
 build_all = cmake --build build/$(1) -j $(JOBS)
 run_tests = ctest --preset $(1) -j $(JOBS)
 
-.PHONY: help build demo test simrun interop bench format lint fuzz asan tsan clean install build-tests \
+.PHONY: help build demo test python simrun interop bench format lint fuzz asan tsan clean install build-tests \
   setup-demo setup-test setup-dev
 
 help:  ## List the targets
@@ -51,6 +51,12 @@ build-tests: setup-test
 test: lint  ## Build everything, lint it and run all tests
 	@$(call say,Running the tests of build/release)
 	$(call run_tests,release)
+	$(call say,Testing the Python package: build/python)
+	scripts/test_python.sh
+
+python: setup-test  ## Build the Python package's wheel (build/python/dist) and run its tests
+	@$(call say,Testing the Python package: build/python)
+	scripts/test_python.sh
 
 simrun: setup-test  ## Build the GPU simulator: build/release/bin/simrun runs CUDA programs without a GPU
 	@$(call say,Building the simulator: build/release/bin/simrun)

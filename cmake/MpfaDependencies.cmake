@@ -22,6 +22,10 @@ if(MPFA_DLPACK_INCLUDE_DIR AND NOT EXISTS ${MPFA_DLPACK_INCLUDE_DIR}/dlpack/dlpa
   unset(MPFA_DLPACK_INCLUDE_DIR CACHE)
 endif()
 file(GLOB MPFA_DLPACK_HINTS ${CMAKE_CURRENT_SOURCE_DIR}/.venv/lib/python3*/site-packages/tvm_ffi/include)
+if(MPFA_BUILD_PYTHON)
+  include(${CMAKE_CURRENT_SOURCE_DIR}/python/tvm_ffi.cmake)
+  list(PREPEND MPFA_DLPACK_HINTS ${MPFA_TVM_FFI_INCLUDE_DIR})
+endif()
 find_path(MPFA_DLPACK_INCLUDE_DIR dlpack/dlpack.h HINTS ${MPFA_DLPACK_HINTS}
   DOC "Folder that holds dlpack/dlpack.h, version 1.1 or later")
 if(NOT MPFA_DLPACK_INCLUDE_DIR)
@@ -34,8 +38,7 @@ endif()
 add_library(mpfa_dlpack INTERFACE)
 target_include_directories(mpfa_dlpack SYSTEM INTERFACE $<BUILD_INTERFACE:${MPFA_DLPACK_INCLUDE_DIR}>)
 
-# The CUDA back end, where there is a compiler for it. The runtime is the shared one, which the
-# simulator can stand in for.
+# The CUDA back end, where there is a compiler for it.
 set(MPFA_HAS_CUDA OFF)
 if(MPFA_CUDA STREQUAL "OFF")
   message(STATUS "CUDA: off (MPFA_CUDA=OFF)")
@@ -53,8 +56,9 @@ if(NOT CMAKE_CUDA_COMPILER)
   set(CMAKE_CUDA_COMPILER ${MPFA_NVCC})
 endif()
 set(CMAKE_CUDA_ARCHITECTURES ${MPFA_CUDA_ARCHITECTURES})
-set(CMAKE_CUDA_RUNTIME_LIBRARY Shared)
+set(CMAKE_CUDA_RUNTIME_LIBRARY ${MPFA_CUDA_RUNTIME})
 enable_language(CUDA)
 find_package(CUDAToolkit 13.0 REQUIRED GLOBAL)
+set(MPFA_CUDART $<IF:$<STREQUAL:${MPFA_CUDA_RUNTIME},Static>,CUDA::cudart_static,CUDA::cudart>)
 set(MPFA_HAS_CUDA ON)
 message(STATUS "CUDA: kernels for ${MPFA_CUDA_ARCHITECTURES} by ${CMAKE_CUDA_COMPILER}")

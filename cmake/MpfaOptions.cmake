@@ -9,12 +9,15 @@ option(MPFA_INTEROP "With the tests: other people's CUDA programs in the simulat
 option(MPFA_BUILD_EXAMPLES "Build the programs of examples/" ${MPFA_BUILD_TESTS})
 option(MPFA_BUILD_BENCH "Build the benchmarks" ${PROJECT_IS_TOP_LEVEL})
 option(MPFA_BUILD_FUZZ "Build the libFuzzer targets (clang only; needs the tests and the command)" OFF)
+option(MPFA_BUILD_PYTHON "Build the shared library of the Python package (pip does)" OFF)
 option(MPFA_INSTALL "Add what is built to the install target" ${PROJECT_IS_TOP_LEVEL})
 option(MPFA_WERROR "Treat compiler warnings as errors" ${PROJECT_IS_TOP_LEVEL})
 set(MPFA_SANITIZE "" CACHE STRING "Sanitizers for every target: address,undefined or thread")
 set(MPFA_CUDA AUTO CACHE STRING "CUDA back end: AUTO (on when nvcc is found), ON or OFF")
 set(MPFA_CUDA_ARCHITECTURES "80-virtual;90a-virtual" CACHE STRING
   "What kernels are compiled for, as CMAKE_CUDA_ARCHITECTURES: PTX by default, which the driver compiles for its GPU at the first run; native for the GPU of this machine")
+set(MPFA_CUDA_RUNTIME Shared CACHE STRING
+  "How the CUDA runtime is linked: Shared, which the simulator can stand in for, or Static, as in Python wheels")
 set(MPFA_BIN_DIR "" CACHE PATH "Where the mpfa command is put (default: <build>/bin)")
 
 if(PROJECT_IS_TOP_LEVEL)
