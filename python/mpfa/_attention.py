@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from mpfa import _direct
-from mpfa._cache import KvCache
+from mpfa._cache import KvCache, check_cache
 from mpfa._dispatch import operators_for
 from mpfa._scalars import flag, integer, number
 from mpfa._tensors import check_rank, device_of, device_text, empty, finish, parse_device
@@ -29,14 +29,31 @@ class Plan:
     batch_invariant: bool
     max_num_splits: int  # splits of the longest sequence
     workspace_bytes: int  # 0: attention() needs no workspace
-    numbers: tuple[int, ...]  # the same, as the library keeps them
+    numbers: tuple[int, ...] = field(init=False, repr=False, compare=False)  # for the library
+
+    def __post_init__(self) -> None:
+        """Keeps the numbers, which a changed copy then has of its own."""
+        sizes = (
+            self.batch_size,
+            self.num_q_heads,
+            self.num_kv_heads,
+            self.head_dim,
+            self.total_seqlen_q,
+            self.max_seqlen_q,
+            self.max_seqlen_k,
+            self.kv_split_size,
+            int(self.batch_invariant),
+            self.max_num_splits,
+            self.workspace_bytes,
+        )
+        object.__setattr__(self, "numbers", (*parse_device("device", self.device), *sizes))
 
     @classmethod
     def from_numbers(cls, numbers: tuple[int, ...]) -> Plan:
         """The plan that has these numbers."""
         device = device_text((numbers[0], numbers[1]))
-        sizes, batch_invariant, rest = numbers[2:10], bool(numbers[10]), numbers[11:]
-        return cls(device, *sizes, batch_invariant, *rest, numbers)
+        members: tuple[Any, ...] = (*numbers[2:10], bool(numbers[10]), *numbers[11:])
+        return cls(device, *members)
 
 
 def plan(
@@ -85,6 +102,7 @@ def plan(
 
 def default_plan(q: Any, k_codes: Any, block_table: Any, cu_seqlens_q: Any) -> tuple[int, ...]:
     """The numbers of the plan that attention() makes of the shapes alone."""
+    k_codes = check_rank("cache.k_codes", k_codes, 4)
     total_q, num_q_heads = q.shape[:2]
     batch_size, max_pages = block_table.shape
     return _direct.plan(
@@ -122,6 +140,7 @@ def schedule(
     Raises:
         TypeError, ValueError: an argument that does not fit, by name.
     """
+    check_cache(cache)
     mask = (flag("causal", causal), integer("window_left", window_left))
     numbers = _plan_numbers(plan)
     operators = operators_for(block_table=block_table)
@@ -205,9 +224,10 @@ def attention(
         TypeError: an argument of a wrong kind.
         ValueError: a shape, type, stride or value that does not fit; nothing is written.
     """
+    check_cache(cache)
     block_table = _table("block_table", block_table, cache.block_table, 2)
     seq_lens = _table("seq_lens", seq_lens, cache.seq_lens, 1)
-    check_rank("q", q, 3)
+    q = check_rank("q", q, 3)
     if is_scheduled and (plan is None or workspace is None):
         raise ValueError("is_scheduled is True: plan and workspace must be schedule()'s, not None")
     result = empty(q, tuple(q.shape)) if out is None else out
@@ -277,11 +297,10 @@ def merge_states(
         raise ValueError("outs is empty: must have at least one state")
     if len(lses) == 0:
         raise ValueError("lses is empty: must have as many states as outs")
-    first = outs[0]
-    check_rank("outs[0]", first, 3)
-    check_rank("lses[0]", lses[0], 2)
+    first = check_rank("outs[0]", outs[0], 3)
+    first_lse = check_rank("lses[0]", lses[0], 2)
     result = empty(first, tuple(first.shape)) if out is None else out
-    result_lse = empty(first, tuple(lses[0].shape), "float32") if lse is None else lse
+    result_lse = empty(first, tuple(first_lse.shape), "float32") if lse is None else lse
     operators = operators_for(outs=first)
     call = _direct.merge_states if operators is None else operators.merge_states
     call(result, result_lse, list(outs), list(lses))
@@ -292,8 +311,7 @@ def _table(name: str, given: Any, own: Any, rank: int) -> Any:
     table = own if given is None else given
     if table is None:
         raise TypeError(f"{name} is None: must be given, because the cache has none of its own")
-    check_rank(name, table, rank)
-    return table
+    return check_rank(name, table, rank)
 
 
 def _plan_numbers(plan: Plan) -> tuple[int, ...]:

@@ -12,15 +12,17 @@ from mpfa import _direct
 from mpfa._direct import CACHE_FIELDS, PAGE_FIELDS
 from mpfa._dispatch import operators_for
 from mpfa._library import function
-from mpfa._scalars import ScaleRule, flag, integer, path_text, searches_scales
+from mpfa._scalars import ScaleRule, flag, integer, is_unicode, path_text, searches_scales
 from mpfa._statistics import Statistics
 from mpfa._tensors import (
-    Framework,
+    CacheFramework,
     device_text,
     ffi_device,
     framework_of,
     from_ffi,
+    output_to_ffi,
     parse_device,
+    to_ffi,
     to_ffi_or_none,
     torch,
 )
@@ -57,8 +59,10 @@ class KvCache:
     seq_lens          int32    [b], optional: tokens of each sequence
     ================  =======  =============================================================
 
-    They may be written in place and replaced. Pages start zeroed, means at 0, scales at 1, the
-    residual basis at the unit vectors: statistics must be set before the first key is stored.
+    They may be written in place and replaced, but not given other memory by resize_() or `.data`.
+    Pages start zeroed, means at 0, scales at 1, the residual basis at the unit vectors: statistics
+    must be set before the first key is stored. copy.copy() shares the tensors, copy.deepcopy()
+    copies them; a cache is pickled (torch.save) as they are.
     """
 
     k_codes: Any
@@ -77,6 +81,7 @@ class KvCache:
     block_table: Any
     seq_lens: Any
     metadata: dict[str, str]  # of the file that the cache was loaded from
+    _packed: Any = None  # see packed()
 
     def __init__(
         self,
@@ -93,7 +98,7 @@ class KvCache:
         batch_size: int = 0,
         max_pages_per_seq: int = 0,
         device: Any = "cpu",
-        framework: Framework | None = None,
+        framework: CacheFramework | None = None,
     ) -> None:
         """Allocates a cache.
 
@@ -150,6 +155,10 @@ class KvCache:
         if name in CACHE_FIELDS:
             self.__dict__["_packed"] = None
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What copies have: not the library's own views of the tensors."""
+        return {name: value for name, value in self.__dict__.items() if name != "_packed"}
+
     def _set(self, tensors: Mapping[str, Any], metadata: dict[str, str]) -> None:
         for name in (*CACHE_FIELDS, *_TABLES):
             setattr(self, name, tensors.get(name))
@@ -181,7 +190,9 @@ class KvCache:
         return cache
 
     @classmethod
-    def load(cls, path: Any, *, framework: Framework | None = None, device: Any = "cpu") -> KvCache:
+    def load(
+        cls, path: Any, *, framework: CacheFramework | None = None, device: Any = "cpu"
+    ) -> KvCache:
         """Reads a file that save() or the mpfa command wrote.
 
         Args:
@@ -217,6 +228,8 @@ class KvCache:
         for key, value in pairs.items():
             if not isinstance(key, str) or not isinstance(value, str):
                 raise TypeError(f"metadata[{key!r}] = {value!r}: keys and values must be str")
+            if not (is_unicode(key) and is_unicode(value)):
+                raise ValueError(f"metadata[{key!r}] = {value!r}: must be text that UTF-8 has")
         _save_cache(
             path_text("path", path),
             self.packed(),
@@ -231,9 +244,11 @@ class KvCache:
 
     def packed(self) -> Any:
         """The tensors as the library takes them, made once for as long as none is replaced."""
-        if self._packed is None:
-            self.__dict__["_packed"] = _direct.pack_cache(self.tensors())
-        return self._packed
+        packed = self._packed  # which another thread may take away
+        if packed is None:
+            packed = _direct.pack_cache(self.tensors())
+            self.__dict__["_packed"] = packed
+        return packed
 
     def set_statistics(self, statistics: Statistics, row: int = 0) -> None:
         """Copies what calibrate() found into a row of the cache's statistics.
@@ -242,8 +257,11 @@ class KvCache:
         is an error where the cache needs it (q_mean, residual_basis, residual_scale), else ignored.
 
         Raises:
-            ValueError: a row that is not there, a tensor that is missing or of another shape.
+            TypeError: what is no tensor.
+            ValueError: a row that is not there, a tensor that is missing or of another shape;
+                nothing has been written then.
         """
+        copies = []
         for name in ("k_mean", "q_mean", "residual_basis", "residual_scale"):
             target, source = getattr(self, name), getattr(statistics, name)
             if target is None:
@@ -253,9 +271,13 @@ class KvCache:
             rows = target.shape[0]
             if not 0 <= integer("row", row) < rows:
                 raise ValueError(f"row = {row}: must be 0 to {rows - 1}")
+            output_to_ffi(f"cache.{name}", target)
+            source = to_ffi(f"statistics.{name}", source)
             expected, shape = tuple(target.shape[1:]), tuple(source.shape)
             if shape != expected:
                 raise ValueError(f"statistics.{name} has shape {shape}: must have {expected}")
+            copies.append((target, source))
+        for target, source in copies:
             _copy_row(target, row, source)
 
     def to(self, device: Any) -> KvCache:
@@ -345,6 +367,7 @@ def append_kv(
         ValueError: a shape, type, stride or (on the CPU) slot that does not fit; nothing has been
             written then.
     """
+    check_cache(cache)
     search = searches_scales(scale_rule)
     operators = operators_for(k=k, v=v)
     if operators is not None:
@@ -374,7 +397,13 @@ def bytes_per_token_and_kv_head(
     )
 
 
-def _choose_framework(framework: Framework | None, device: Any) -> Framework:
+def check_cache(cache: Any) -> None:
+    """TypeError for what is no cache."""
+    if not isinstance(cache, KvCache):
+        raise TypeError(f"cache is a {type(cache).__qualname__}: must be a KvCache")
+
+
+def _choose_framework(framework: CacheFramework | None, device: Any) -> CacheFramework:
     if framework is None:
         return "numpy" if torch is None and str(device) == "cpu" else "torch" if torch else "dlpack"
     if framework not in ("torch", "numpy", "dlpack"):

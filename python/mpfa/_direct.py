@@ -152,12 +152,13 @@ def attention(
     workspace: Any,
 ) -> None:
     """See mpfa.attention; `cache` is pack_cache()'s. Without a workspace one is made."""
+    given_q = to_ffi("q", q)  # first, so that errors name it and not an output like it
     if workspace is None and plan_numbers[-1] > 0:
         workspace = empty(q, (plan_numbers[-1],), "uint8")
     _attention(
         output_to_ffi("out", out),
         output_to_ffi_or_none("lse", lse),
-        to_ffi("q", q),
+        given_q,
         cache,
         to_ffi("block_table", block_table),
         to_ffi("seq_lens", seq_lens),
@@ -176,12 +177,9 @@ def attention(
 
 def merge_states(out: Any, lse: Any, outs: Sequence[Any], lses: Sequence[Any]) -> None:
     """See mpfa.merge_states."""
-    _merge_states(
-        output_to_ffi("out", out),
-        output_to_ffi_or_none("lse", lse),
-        tuple(to_ffi(f"outs[{i}]", x) for i, x in enumerate(outs)),
-        tuple(to_ffi(f"lses[{i}]", x) for i, x in enumerate(lses)),
-    )
+    states = tuple(to_ffi(f"outs[{i}]", x) for i, x in enumerate(outs))
+    sums = tuple(to_ffi(f"lses[{i}]", x) for i, x in enumerate(lses))
+    _merge_states(output_to_ffi("out", out), output_to_ffi_or_none("lse", lse), states, sums)
 
 
 def quantize_q(

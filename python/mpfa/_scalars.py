@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import numbers
 import os
-from typing import Any
+from typing import Any, Literal
 
-ScaleRule = str  # "search" or "plain"
+ScaleRule = Literal["search", "plain"]
 
 
 def integer(name: str, value: Any) -> int:
-    """An int; TypeError for anything else."""
-    if type(value) is int:
-        return value
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
-        raise TypeError(f"{name} = {value!r}: must be an integer")
-    return int(value)
+    """An int; TypeError for anything else, ValueError for one that no C++ integer holds."""
+    if type(value) is not int:
+        if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+            raise TypeError(f"{name} = {value!r}: must be an integer")
+        value = int(value)
+    if not -(2**63) <= value < 2**63:
+        raise ValueError(f"{name} = {value}: must fit 64 bits")
+    return value
 
 
 def number(name: str, value: Any) -> float:
@@ -42,8 +44,19 @@ def searches_scales(scale_rule: ScaleRule) -> bool:
 
 
 def path_text(name: str, value: Any) -> str:
-    """A file's path as text; TypeError for anything else than str, bytes or os.PathLike."""
+    """A file's path as text; TypeError for anything else than str, bytes or os.PathLike.
+
+    ValueError for one that the library would not find under the same name.
+    """
     try:
-        return os.fsdecode(value)
+        text = os.fsdecode(value)
     except TypeError:
         raise TypeError(f"{name} = {value!r}: must be a path (str or os.PathLike)") from None
+    if "\0" in text or not is_unicode(text):
+        raise ValueError(f"{name} = {value!r}: must be UTF-8 without a null character")
+    return text
+
+
+def is_unicode(text: str) -> bool:
+    """Whether UTF-8 has all characters: not halves of pairs, which undecodable bytes become."""
+    return not any("\ud800" <= character <= "\udfff" for character in text)

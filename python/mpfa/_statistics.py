@@ -54,8 +54,11 @@ def compute_means(x: Any, cu_seqlens: Any = None, *, out: Any = None) -> Any:
     """
     result = out
     if result is None:
-        check_rank("x", x, 3)
-        sequences = 1 if cu_seqlens is None else max(cu_seqlens.shape[0] - 1, 0)
+        x = check_rank("x", x, 3)
+        sequences = 1
+        if cu_seqlens is not None:
+            cu_seqlens = check_rank("cu_seqlens", cu_seqlens, 1)
+            sequences = max(cu_seqlens.shape[0] - 1, 0)
         result = empty(x, (sequences, x.shape[1], x.shape[2]), "float32")
     operators = operators_for(x=x)
     call = _direct.compute_means if operators is None else operators.compute_means
@@ -91,8 +94,7 @@ def calibrate(
         TypeError, ValueError: an argument that does not fit, by name.
         RuntimeError: eigenvectors that do not converge.
     """
-    check_rank("q", q, 3)
-    check_rank("k", k, 3)
+    q, k = check_rank("q", q, 3), check_rank("k", k, 3)
     q_heads, kv_heads, head_dim = q.shape[1], k.shape[1], k.shape[2]
     rank = integer("residual_rank", residual_rank)
     if rank < 0:
@@ -151,7 +153,9 @@ def quantize_q(
     Raises:
         TypeError, ValueError: an argument that does not fit, by name.
     """
-    check_rank("q", q, 3)
+    q = check_rank("q", q, 3)
+    if residual_basis is not None:
+        residual_basis = check_rank("residual_basis", residual_basis, 4)
     tokens, heads, head_dim = q.shape
     second = flag("two_terms", two_terms)
 

@@ -21,13 +21,14 @@ except ImportError:
     torch = None  # type: ignore[assignment]
 
 Framework = Literal["torch", "numpy", "jax", "dlpack"]
+CacheFramework = Literal["torch", "numpy", "dlpack"]  # whose tensors a new cache may have
 
 _retype = function("retype")
 _zeros = function("zeros")
 _synchronize = function("synchronize")
 
 # NumPy types that DLPack has no name for in NumPy: the unsigned integers that carry their bytes.
-_NUMPY_CARRIERS = {
+_NUMPY_CARRIERS: dict[Any, np.dtype[Any]] = {
     np.dtype(ml_dtypes.bfloat16): np.dtype(np.uint16),
     np.dtype(ml_dtypes.float8_e4m3fn): np.dtype(np.uint8),
 }
@@ -87,7 +88,10 @@ def to_ffi(name: str, x: Any) -> Any:
     if is_jax(x):
         return _jax_to_ffi(name, x)
     if hasattr(x, "__dlpack__"):
-        return tvm_ffi.from_dlpack(x)
+        try:
+            return tvm_ffi.from_dlpack(x)
+        except BufferError as error:
+            raise ValueError(f"{name} cannot be exported by DLPack: {error}") from None
     raise TypeError(
         f"{name} is a {type(x).__module__}.{type(x).__qualname__}: must be a tensor that DLPack can"
         " export (of torch, NumPy, JAX, ...)"
@@ -99,12 +103,18 @@ def to_ffi_or_none(name: str, x: Any) -> Any:
     return None if x is None else to_ffi(name, x)
 
 
-def check_rank(name: str, x: Any, rank: int) -> None:
-    """For inputs whose shape is used before the library checks it; raises as the two would."""
+def check_rank(name: str, x: Any, rank: int) -> Any:
+    """For inputs whose shape is used before the library checks it; raises as the two would.
+
+    Returns x, or what stands for it where its type has no shape: DLPack asks for none.
+    """
     if not isinstance(x, _WITH_SHAPE):
-        to_ffi(name, x)
+        imported = to_ffi(name, x)
+        if not hasattr(x, "shape"):
+            x = imported
     if len(x.shape) != rank:
         raise ValueError(f"{name} has {len(x.shape)} dimensions: must have {rank}")
+    return x
 
 
 def output_to_ffi(name: str, x: Any) -> Any:
@@ -125,6 +135,8 @@ def _torch_to_ffi(name: str, x: Any) -> Any:
         raise ValueError(f"{name} is on device {x.device}: must be on cpu or cuda")
     if x.layout != torch.strided:
         raise ValueError(f"{name} has layout {x.layout}: must be torch.strided")
+    if x.is_neg():
+        raise ValueError(f"{name} is a view of negated elements: must be resolve_neg() of it")
     if not x.requires_grad:
         return x
     refuse_grad(name, x)
@@ -199,9 +211,10 @@ def device_of(x: Any) -> tuple[int, int]:
 def parse_device(name: str, device: Any) -> tuple[int, int]:
     """A device given as text ("cpu", "cuda", "cuda:1"), or as an object that prints so."""
     kind, _, index = str(device).partition(":")
-    if kind not in ("cpu", "cuda") or not (index == "" or index.isdecimal()):
+    is_index = index == "" or (index.isdecimal() and int(index) < 2**31)
+    if kind not in ("cpu", "cuda") or not is_index:
         raise ValueError(f"{name} = {device!r}: must be 'cpu', 'cuda' or 'cuda:N'")
-    return (_CUDA if kind == "cuda" else _CPU, int(index or 0))
+    return (_CUDA, int(index or 0)) if kind == "cuda" else (_CPU, 0)
 
 
 def ffi_device(device: tuple[int, int]) -> tvm_ffi.Device:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+import io
+import pickle
+from collections.abc import Callable
+
 import ml_dtypes
 import mpfa
 import numpy as np
@@ -242,6 +247,45 @@ def test_set_statistics(framework: str) -> None:
             oracle.to_numpy(getattr(cache, name))[1], oracle.to_numpy(getattr(found, name))
         )
     assert not oracle.to_numpy(cache.k_mean)[0].any()
+
+
+def test_statistics_may_be_read_only() -> None:
+    for framework in FRAMEWORKS:
+        cache = mpfa.KvCache(**{**CONFIG, "framework": framework, "residual_rank": 0})
+        mean = np.arange(256, dtype=np.float32).reshape(2, 128)
+        mean.flags.writeable = False
+        cache.set_statistics(mpfa.Statistics(mean))
+        np.testing.assert_array_equal(oracle.to_numpy(cache.k_mean)[0], mean)
+
+
+def pickled(cache: mpfa.KvCache) -> mpfa.KvCache:
+    """A copy by way of bytes; pickle alone does not know torch's float8."""
+    if isinstance(cache.v, np.ndarray):
+        return pickle.loads(pickle.dumps(cache))
+    import torch
+
+    file = io.BytesIO()
+    torch.save(cache, file)
+    file.seek(0)
+    return torch.load(file, weights_only=False)
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, pickled])
+def test_copies_have_tensors_of_their_own(
+    framework: str, copied: Callable[[mpfa.KvCache], mpfa.KvCache]
+) -> None:
+    problem = make_problem([40], [1], framework=framework)
+    tables = (problem.to(problem.block_table), problem.to(problem.seq_lens))
+    expected = oracle.to_numpy(mpfa.attention(problem.q, problem.cache, *tables))
+    problem.cache.metadata["key"] = "value"
+    twin = copied(problem.cache)
+    same(twin, problem.cache)
+    assert twin.metadata == {"key": "value"}
+    twin.k_mean[:] = 1e3
+    twin.v[:] = 0
+    assert not oracle.to_numpy(mpfa.attention(problem.q, twin, *tables)).any()
+    found = oracle.to_numpy(mpfa.attention(problem.q, problem.cache, *tables))
+    np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.skipif(not HAS_TORCH, reason="torch is not installed")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import re
 from collections.abc import Callable
 from typing import Any
@@ -68,6 +69,14 @@ def read_only(x: np.ndarray) -> np.ndarray:
     return view
 
 
+class Unexportable:
+    """Knows DLPack's protocol, but not how to put its elements in it."""
+
+    def __dlpack__(self, **_: Any) -> Any:
+        """Refuses."""
+        raise BufferError("not in words")
+
+
 Call = Callable[[Problem], Any]
 F32 = np.float32
 
@@ -79,6 +88,20 @@ ATTENTION: list[tuple[Call, type, str]] = [
     (lambda p: attend(p, q=p.q[..., :32]), ValueError, "q has shape"),
     (lambda p: attend(p, q=p.q.repeat(2, -1)[..., ::2]), ValueError, "q has stride 2"),
     (lambda p: attend(p, q=p.q.astype(np.float64)), ValueError, "q has type"),
+    (lambda p: attend(p, q=p.q.astype(">f4")), ValueError, "q is a NumPy array of type >f4"),
+    (lambda p: attend(p, q=p.q.astype(object)), ValueError, "q is a NumPy array of type object"),
+    (lambda p: attend(p, q=Unexportable()), ValueError, "q cannot be exported by DLPack: not in"),
+    (lambda p: attend(p, cache={}), TypeError, "cache is a dict: must be a KvCache"),
+    (
+        lambda p: attend(p, cache=with_cache(p, k_codes=None)),
+        TypeError,
+        "cache.k_codes is a builtins.NoneType: must be a tensor",
+    ),
+    (
+        lambda p: attend(p, cache=with_cache(p, k_codes=p.cache.k_codes[0])),
+        ValueError,
+        "cache.k_codes has 3 dimensions: must have 4",
+    ),
     (lambda p: attend(p, block_table=None), TypeError, "block_table is None: must be given"),
     (lambda p: attend(p, block_table=3), TypeError, "block_table is a builtins.int"),
     (lambda p: attend(p, block_table=p.block_table[0]), ValueError, "block_table has 1 dimen"),
@@ -98,6 +121,11 @@ ATTENTION: list[tuple[Call, type, str]] = [
     (lambda p: attend(p, causal=1), TypeError, "causal = 1: must be True or False"),
     (lambda p: attend(p, window_left=1.5), TypeError, "window_left = 1.5: must be an integer"),
     (lambda p: attend(p, window_left=-2), ValueError, "window_left = -2"),
+    (
+        lambda p: attend(p, window_left=2**63),
+        ValueError,
+        f"window_left = {2**63}: must fit 64 bits",
+    ),
     (lambda p: attend(p, sinks=np.zeros(3, F32)), ValueError, "sinks"),
     (lambda p: attend(p, out=p.q), ValueError, "out"),
     (lambda p: attend(p, out=read_only(np.empty_like(p.q))), ValueError, "out is a read-only"),
@@ -105,6 +133,16 @@ ATTENTION: list[tuple[Call, type, str]] = [
     (lambda p: attend(p, lse=np.empty((5, 3), F32)), ValueError, "lse"),
     (lambda p: attend(p, plan=(1, 2)), TypeError, "plan is a tuple: must be a Plan"),
     (lambda p: attend(p, plan=some_plan(batch_size=1)), ValueError, "batch"),
+    (
+        lambda p: attend(p, plan=dataclasses.replace(some_plan(), batch_size=1)),
+        ValueError,
+        "batch size 2: exceeds plan.params.batch_size = 1",
+    ),
+    (
+        lambda p: attend(p, plan=dataclasses.replace(some_plan(), max_num_splits=7)),
+        ValueError,
+        "plan.max_num_splits = 7",
+    ),
     (
         lambda p: attend(p, plan=some_plan(max_seqlen_k=8)),
         ValueError,
@@ -125,7 +163,14 @@ ATTENTION: list[tuple[Call, type, str]] = [
     (lambda p: some_plan(batch_size=2.0), TypeError, "batch_size = 2.0: must be an integer"),
     (lambda p: some_plan(batch_size=True), TypeError, "batch_size = True: must be an integer"),
     (lambda p: some_plan(device="tpu"), ValueError, "device = 'tpu': must be 'cpu', 'cuda'"),
+    (lambda p: some_plan(device=f"cuda:{2**31}"), ValueError, f"device = 'cuda:{2**31}': must be"),
+    (lambda p: mpfa.schedule({}, *[None] * 4), TypeError, "cache is a dict: must be a KvCache"),
     (lambda p: mpfa.merge_states([], []), ValueError, "outs is empty"),
+    (
+        lambda p: mpfa.merge_states([p.q.astype(">f4")], [np.zeros((5, 4), F32)]),
+        ValueError,
+        r"outs\[0\] is a NumPy array of type >f4",
+    ),
     (lambda p: mpfa.merge_states([p.q], []), ValueError, "lses is empty"),
     (lambda p: mpfa.merge_states([p.q], ["x"]), TypeError, r"lses\[0\] is a builtins.str"),
     (lambda p: mpfa.merge_states([p.q], [np.zeros((2, 4), F32)]), ValueError, "lse"),
@@ -133,6 +178,7 @@ ATTENTION: list[tuple[Call, type, str]] = [
 
 WRITER: list[tuple[Call, type, str]] = [
     (lambda p: append(p, k=None), TypeError, "k is a builtins.NoneType: must be a tensor"),
+    (lambda p: append(p, cache=None), TypeError, "cache is a NoneType: must be a KvCache"),
     (lambda p: append(p, k=p.k[:3]), ValueError, "v has shape"),
     (lambda p: append(p, v=p.v.astype(F32)), ValueError, "v has type"),
     (lambda p: append(p, k=p.k.astype(np.int32)), ValueError, "k has type"),
@@ -157,6 +203,8 @@ WRITER: list[tuple[Call, type, str]] = [
     (lambda p: mpfa.compute_means(None), TypeError, "x is a builtins.NoneType"),
     (lambda p: mpfa.compute_means(p.q[0]), ValueError, "x has 2 dimensions: must have 3"),
     (lambda p: mpfa.compute_means(p.q, p.slots), ValueError, "cu_seqlens"),
+    (lambda p: mpfa.compute_means(p.q, [0, 5]), TypeError, "cu_seqlens is a builtins.list"),
+    (lambda p: mpfa.compute_means(p.q, np.array(5)), ValueError, "cu_seqlens has 0 dimensions"),
     (lambda p: mpfa.compute_means(p.q, out=np.empty((2, 4, 64), F32)), ValueError, "out"),
     (lambda p: mpfa.calibrate(p.q, p.k, residual_rank=5), ValueError, "residual"),
     (lambda p: mpfa.calibrate(p.q, p.k, residual_rank=-1), ValueError, "residual_rank = -1"),
@@ -164,6 +212,12 @@ WRITER: list[tuple[Call, type, str]] = [
     (lambda p: mpfa.calibrate(p.q, p.k * np.nan), ValueError, "k"),
     (lambda p: mpfa.calibrate(p.q[:, :3], p.k), ValueError, "q"),
     (lambda p: mpfa.quantize_q(p.q[..., :24]), ValueError, "q has shape"),
+    (lambda p: mpfa.quantize_q(p.q, residual_basis=[1]), TypeError, "residual_basis is a"),
+    (
+        lambda p: mpfa.quantize_q(p.q, residual_basis=np.zeros((2, 8, 64), F32)),
+        ValueError,
+        "residual_basis has 3 dimensions: must have 4",
+    ),
     (lambda p: mpfa.quantize_q(p.q, k_mean=np.zeros((1, 3, 64), F32)), ValueError, "k_mean"),
 ]
 
@@ -186,6 +240,13 @@ CACHE: list[tuple[Call, type, str]] = [
     (lambda p: mpfa.KvCache.from_tensors(x=1), TypeError, "x is no tensor of a cache"),
     (lambda p: mpfa.KvCache.load(3), TypeError, "path = 3: must be a path"),
     (lambda p: p.cache.save(None), TypeError, "path = None: must be a path"),
+    (lambda p: mpfa.KvCache.load("a\0b"), ValueError, r"path = 'a\\x00b': must be UTF-8 without"),
+    (lambda p: p.cache.save(b"/\xff"), ValueError, r"path = b'/\\xff': must be UTF-8"),
+    (
+        lambda p: p.cache.save("x", metadata={"a": "\udc80"}),
+        ValueError,
+        r"metadata\['a'\] = '\\udc80': must be text",
+    ),
     (lambda p: p.cache.save("x", metadata={"a": 1}), TypeError, r"metadata\['a'\] = 1"),
     (lambda p: p.cache.set_statistics(mpfa.Statistics(p.cache.k_mean[0])), ValueError, "basis"),
     (
@@ -200,6 +261,14 @@ CACHE: list[tuple[Call, type, str]] = [
         ValueError,
         "residual_basis has shape",
     ),
+    (
+        lambda p: p.cache.set_statistics(
+            mpfa.Statistics(p.cache.k_mean[0] + 1, residual_basis=np.zeros((2, 9, 64), F32))
+        ),
+        ValueError,
+        "residual_basis has shape",
+    ),
+    (lambda p: p.cache.set_statistics(mpfa.Statistics([1])), TypeError, "statistics.k_mean is a"),
     (lambda p: mpfa.bytes_per_token_and_kv_head(100), ValueError, "head_dim = 100"),
 ]
 

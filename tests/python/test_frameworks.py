@@ -175,7 +175,8 @@ def test_jax_tracers_are_refused() -> None:
         jax.jit(mpfa.compute_means)(to_jax(np.zeros((3, 2, 64), np.float32)))
 
 
-def test_any_other_dlpack_producer() -> None:
+@pytest.mark.parametrize("has_shape", [True, False])
+def test_any_other_dlpack_producer(has_shape: bool) -> None:
     problem = make_problem([40], [1], framework="numpy")
 
     class Foreign:
@@ -183,7 +184,8 @@ def test_any_other_dlpack_producer() -> None:
 
         def __init__(self, array: np.ndarray) -> None:
             self._tensor = _tensors.to_ffi("array", array)
-            self.shape = array.shape
+            if has_shape:
+                self.shape = array.shape
 
         def __dlpack__(self, **options: Any) -> Any:
             return self._tensor.__dlpack__(**options)

@@ -231,6 +231,11 @@ def test_parameters_and_other_devices(problem: Problem) -> None:
     assert same_bytes(mpfa.attention(frozen, problem.cache, *tables(problem)), expected)
     with pytest.raises(ValueError, match="k is on device meta: must be on cpu or cuda"):
         mpfa.append_kv(problem.cache, problem.k.to("meta"), problem.v, problem.to(problem.slots))
+    with pytest.raises(ValueError, match="q is on device meta"):
+        mpfa.attention(problem.q.to("meta"), problem.cache, *tables(problem))
+    negated = torch._neg_view(problem.q)
+    with pytest.raises(ValueError, match="q is a view of negated elements"):
+        mpfa.attention(negated, problem.cache, *tables(problem))
     with pytest.raises(ValueError, match=r"x has layout torch.sparse_coo"):
         mpfa.compute_means(problem.k.float().to_sparse(), out=torch.empty(1, 2, 64))
 
