@@ -1,0 +1,18 @@
+"""Left out where transformers or torch are not installed."""
+
+from __future__ import annotations
+
+import importlib.metadata
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return True
+
+
+# By the installed packages: this folder, too, could be imported as "transformers".
+if not (_is_installed("torch") and _is_installed("transformers")):
+    collect_ignore_glob = ["*.py"]
