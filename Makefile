@@ -14,21 +14,25 @@ PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 60
 BENCH_ARGS ?=
 DEMO_ARGS ?=
+# What `make chat` asks; empty: a conversation in the terminal.
+PROMPT ?=
+CHAT_ARGS ?=
 
 # The Python that draws the demo's figures.
 export MPFA_PYTHON ?= $(CURDIR)/.venv/bin/python
+export PROMPT
 
 say = printf '\n== %s\n' '$(1)'
 build_all = cmake --build build/$(1) -j $(JOBS)
 run_tests = ctest --preset $(1) -j $(JOBS)
 
-.PHONY: help build demo test python simrun interop bench format lint fuzz asan tsan clean install build-tests \
+.PHONY: help build demo test python chat simrun interop bench format lint fuzz asan tsan clean install build-tests \
   setup-demo setup-test setup-dev
 
 help:  ## List the targets
 	@printf 'make [TARGET] [VARIABLE=VALUE ...]\n\nTargets:\n'
 	awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  %-10s %s\n", $$1, $$2 }' '$(firstword $(MAKEFILE_LIST))'
-	printf '\nVariables: JOBS=%s PREFIX=%s FUZZ_SECONDS=%s BENCH_ARGS= DEMO_ARGS=\n' \
+	printf '\nVariables: JOBS=%s PREFIX=%s FUZZ_SECONDS=%s BENCH_ARGS= DEMO_ARGS= PROMPT= CHAT_ARGS=\n' \
 	  '$(JOBS)' '$(PREFIX)' '$(FUZZ_SECONDS)'
 
 setup-demo setup-test setup-dev:
@@ -57,6 +61,12 @@ test: lint  ## Build everything, lint it and run all tests
 python: setup-test  ## Build the Python package's wheel (build/python/dist) and run its tests
 	@$(call say,Testing the Python package: build/python)
 	scripts/test_python.sh
+
+chat: setup-demo  ## Let a real model answer from the low-bit cache: make chat PROMPT='...', or a conversation
+	@$(call say,Installing the Python package and a model: build/python)
+	scripts/python_package.sh model
+	$(call say,SmolLM2-135M-Instruct on a cache with K in NVFP4 and V in FP8)
+	cd build/python && venv/bin/python -m mpfa.demo $(CHAT_ARGS) $(if $(PROMPT),"$$PROMPT")
 
 simrun: setup-test  ## Build the GPU simulator: build/release/bin/simrun runs CUDA programs without a GPU
 	@$(call say,Building the simulator: build/release/bin/simrun)

