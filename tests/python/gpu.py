@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import oracle
 import tvm_ffi
-from conftest import HAS_TORCH, to_framework
 from mpfa import _tensors
+from problems import HAS_TORCH, to_framework
 
 _TO_GPU, _TO_HOST = 1, 2  # cudaMemcpyKind
 

@@ -8,7 +8,7 @@ import mpfa
 import numpy as np
 import oracle
 import pytest
-from conftest import FRAMEWORKS, Problem, make_problem
+from problems import FRAMEWORKS, Problem, make_problem
 
 # What rounding of the output (BF16: 2^-9) and of P leave.
 TOLERANCE = {"bfloat16": 6e-3, "float16": 3e-3, "float32": 3e-3}

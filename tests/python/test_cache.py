@@ -12,8 +12,8 @@ import mpfa
 import numpy as np
 import oracle
 import pytest
-from conftest import FRAMEWORKS, HAS_TORCH, make_problem, random_values, to_framework
 from mpfa._direct import CACHE_FIELDS
+from problems import FRAMEWORKS, HAS_TORCH, make_problem, random_values, to_framework
 
 CONFIG = {"num_pages": 3, "num_kv_heads": 2, "head_dim": 128, "framework": "numpy"}
 

@@ -13,7 +13,7 @@ import mpfa
 import numpy as np
 import oracle
 import pytest
-from conftest import Problem, make_problem
+from problems import Problem, make_problem
 
 
 @pytest.fixture

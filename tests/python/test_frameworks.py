@@ -14,8 +14,8 @@ import numpy as np
 import oracle
 import pytest
 import tvm_ffi
-from conftest import FRAMEWORKS, make_problem, random_values, to_framework
 from mpfa import _tensors
+from problems import FRAMEWORKS, make_problem, random_values, to_framework
 
 MAP_NORESERVE = 0x4000  # mmap has it from Python 3.13 on
 HAS_JAX = importlib.util.find_spec("jax") is not None

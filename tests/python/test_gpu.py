@@ -9,8 +9,8 @@ import mpfa
 import numpy as np
 import oracle
 import pytest
-from conftest import Problem, make_problem, random_values
 from mpfa._direct import CACHE_FIELDS, PAGE_FIELDS
+from problems import Problem, make_problem, random_values
 
 
 @pytest.fixture(autouse=True)

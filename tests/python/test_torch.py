@@ -7,7 +7,7 @@ from typing import Any
 import mpfa
 import numpy as np
 import pytest
-from conftest import Problem, make_problem
+from problems import Problem, make_problem
 
 torch = pytest.importorskip("torch")
 

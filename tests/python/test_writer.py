@@ -9,7 +9,7 @@ import mpfa
 import numpy as np
 import oracle
 import pytest
-from conftest import DTYPES, Problem, make_problem, random_values, to_framework
+from problems import DTYPES, Problem, make_problem, random_values, to_framework
 
 
 def check_bytes(problem: Problem, *, search: bool = True, rows: list[int] | None = None) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mpfa.eval.methods import Method
+from mpfa.eval.policies import POLICIES
 from mpfa.eval.tasks import Values
 
 _FORMAT = "mpfa-eval 1"
@@ -58,7 +59,7 @@ class Results:
             if content["format"] != _FORMAT:
                 raise KeyError("format")
             records = {(x["task"], x["item"], x["method"]): x["values"] for x in content["records"]}
-            return cls(path, content["settings"], content["methods"], records)
+            return cls(path, content["settings"], _in_order(content["methods"]), records)
         except OSError as error:
             raise ValueError(f"{path}: {error.strerror}") from error
         except (json.JSONDecodeError, KeyError, TypeError) as error:
@@ -75,6 +76,7 @@ class Results:
             "k_bytes": policy.k_bytes(head_dim, group),
             "v_bytes": policy.v_bytes(head_dim),
         }
+        self.methods = _in_order(self.methods)
 
     def has(self, task: str, item: str, method: Method) -> bool:
         """Whether this has been measured."""
@@ -108,3 +110,9 @@ class Results:
         partial = self.path.with_name(f"{self.path.name}.part")
         partial.write_text(json.dumps(content, indent=1) + "\n")
         os.replace(partial, self.path)
+
+
+def _in_order(methods: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The methods in POLICIES' order, whichever was measured first."""
+    order = list(POLICIES)
+    return dict(sorted(methods.items(), key=lambda item: order.index(item[1]["policy"])))
