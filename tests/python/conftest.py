@@ -1,4 +1,4 @@
-"""Options and fixtures of all tests. They import nothing from here: folders have such files, too."""
+"""Options and fixtures. Tests import nothing from here: subfolders have such a file, too."""
 
 from __future__ import annotations
 
