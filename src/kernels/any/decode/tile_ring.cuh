@@ -282,19 +282,19 @@ class TileRing {
       }
       ptx::tensor_copy(slot.values + first * Config::kHeadDim, p_.v_map, 0, token_in_page(taken_),
                        batch_.kv_head, page, slot.barrier + 8, policy_);
-      if (has_delta) bulk_copies_of_delta(slot, page, first, kRows, policy_);
+      if (has_delta) bulk_copies_of_delta(slot, page, first, kRows);
     }
     __syncwarp();
   }
 
   __device__ __forceinline__ void bulk_copies_of_delta(const TileSlot& slot, int page, int at,
-                                                       int rows, uint64_t policy) const {
+                                                       int rows) const {
 #pragma unroll 1
     for (int i = 0; i < delta_heads(); ++i) {
       ptx::bulk_copy(slot.keys + plan_.delta + (i * kTileTokens + at) * 2,
                      p_.delta_s + offset(p_.delta_s_strides, page, delta_head(i), 0) +
                          token_in_page(taken_) * 2,
-                     rows * 2, slot.barrier, policy);
+                     rows * 2, slot.barrier, policy_);
     }
   }
 #endif
