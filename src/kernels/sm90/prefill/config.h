@@ -8,10 +8,11 @@
 
 namespace mpfa::kernels::sm90 {
 
-// kDim: head dimension. kExtra: with softcap.
-template <int kDim, bool kExtra>
+// kDim: head dimension. kResidual: with residual columns. kExtra: with softcap.
+template <int kDim, bool kResidual, bool kExtra>
 struct Sm90PrefillConfig {
   static constexpr bool kHasExtra = kExtra;
+  static constexpr bool kHasResidual = kResidual;
   static constexpr int kHeadDim = kDim;
   static constexpr int kConsumers = 2;                     // warpgroups, 64 query rows each
   static constexpr int kRows = 64 * kConsumers;            // of a CTA
@@ -28,19 +29,22 @@ struct Sm90PrefillConfig {
   static constexpr int kNarrow = 128 * 2 * kMaxRank;
   static constexpr int kQueries = 0;                              // [boxes][rows][128]
   static constexpr int kCoefficients = kQueries + kBoxes * kBox;  // [rows][16] FP16
-  static constexpr int kTiles = kCoefficients + kNarrow;
-  // Of a tile: keys [boxes][keys][128], residuals [keys][16] FP16, values [d][128] and, behind
-  // them, eight rows more: ones, which make PV add up the row, and zeros.
+  // [stages] keys of a tile, [boxes][keys][128], and their residuals, [keys][16] FP16.
+  static constexpr int kKeyTiles = kCoefficients + kNarrow;
   static constexpr int kResidualsOfTile = kBoxes * kBox;
-  static constexpr int kValuesOfTile = kResidualsOfTile + kNarrow;
-  static constexpr int kTileBytes = kValuesOfTile + (kDim + 8) * 128;
-  static constexpr int kScalars = kTiles + kStages * kTileBytes;  // [rows] RowScalars
+  static constexpr int kKeyTileBytes = kResidualsOfTile + kNarrow;
+  // [stages] values of a tile, [d][128], and eight rows more: ones, which make PV add up the row,
+  // and zeros.
+  static constexpr int kValueTiles = kKeyTiles + kStages * kKeyTileBytes;
+  static constexpr int kValueTileBytes = (kDim + 8) * 128;
+  static constexpr int kScalars = kValueTiles + kStages * kValueTileBytes;  // [rows] RowScalars
   static constexpr int kBarriers = kScalars + kRows * static_cast<int>(sizeof(RowScalars));
   static constexpr int kSegment = kBarriers + 4 * kStages * 8;
-  static constexpr int kBytes = kSegment + static_cast<int>(sizeof(DecodeSegment)) + 16;
+  static constexpr int kView = kSegment + static_cast<int>(sizeof(DecodeSegment)) + 16;
+  static constexpr int kBytes = kView + 16;
   // What all rows need to be prepared, where the first tile will come.
-  static constexpr int kVectors = kTiles;
-  static constexpr int kVectorBytes = kValuesOfTile;
+  static constexpr int kVectors = kKeyTiles;
+  static constexpr int kVectorBytes = kStages * kKeyTileBytes;
 
   // As a tensor map's swizzle of 128 bytes puts it.
   static constexpr int query_chunk(int row, int chunk) {

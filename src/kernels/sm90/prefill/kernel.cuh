@@ -13,58 +13,82 @@
 
 namespace mpfa::kernels::sm90 {
 
-// Barriers of a stage: its tile is there; it may be overwritten.
-template <class Config>
-struct Stage {
-  uint32_t tile;
+// Where a tile's keys, or its values, come to lie, and the barriers: it is there, it is used up.
+struct Slot {
+  uint32_t operand;
   uint32_t full;
   uint32_t empty;
-
-  __device__ Stage(uint32_t shared, int number)
-      : tile(shared + Config::kTiles + number % Config::kStages * Config::kTileBytes),
-        full(shared + Config::kBarriers + number % Config::kStages * 16),
-        empty(full + 8) {}
+  uint32_t parity;  // of the phases that this tile ends
 };
+
+template <class Config>
+__device__ __forceinline__ Slot slot_of(uint32_t shared, int number, int operands, int bytes,
+                                        int barriers) {
+  const int stage = number % Config::kStages;
+  const uint32_t barrier = shared + Config::kBarriers + (barriers + stage) * 16;
+  return {shared + operands + stage * bytes, barrier, barrier + 8,
+          static_cast<uint32_t>(number / Config::kStages & 1)};
+}
+// Of tile number `number` that a CTA takes.
+template <class Config>
+__device__ __forceinline__ Slot key_slot(uint32_t shared, int number) {
+  return slot_of<Config>(shared, number, Config::kKeyTiles, Config::kKeyTileBytes, 0);
+}
+template <class Config>
+__device__ __forceinline__ Slot value_slot(uint32_t shared, int number) {
+  return slot_of<Config>(shared, number, Config::kValueTiles, Config::kValueTileBytes,
+                         Config::kStages);
+}
+
+__device__ __forceinline__ std::byte* shared_memory() {
+  extern __shared__ __align__(1024) std::byte shared[];
+  return shared;
+}
 
 template <class Config>
 class Producer {
  public:
   __device__ Producer(const Sm90PrefillParams& params, const DecodeSegment& segment,
                       uint32_t shared, int first_place)
-      : params_(params), segment_(segment), shared_(shared), first_place_(first_place) {}
+      : params_(params), head_(segment.kv_head), shared_(shared), first_place_(first_place) {}
 
   // By one thread: tiles [first, end), last first.
   __device__ void run(int first, int end) const {
+#pragma unroll 1
     for (int number = 0; number < end - first; ++number) {
-      const Stage<Config> stage(shared_, number);
-      const int use = number / Config::kStages;
-      if (use > 0) ptx::barrier_wait(stage.empty, (use - 1) & 1);
-      copy(stage, first_place_ + (end - 1 - number) * Config::kKeys);
+      const int place = first_place_ + (end - 1 - number) * Config::kKeys;
+      copy_keys(key_slot<Config>(shared_, number), number, place);
+      copy_values(value_slot<Config>(shared_, number), number, place);
     }
   }
 
  private:
-  __device__ void copy(const Stage<Config>& stage, int place) const {
-    const bool has_residual = params_.common.attention.residual_rank > 0;
-    const int head = segment_.kv_head;
-    ptx::barrier_expect(stage.full, Config::kBoxes * Config::kBox +
-                                        (has_residual ? Config::kNarrow : 0) +
-                                        Config::kHeadDim * Config::kKeys);
+  __device__ void take(const Slot& slot, int number, int bytes) const {
+    if (number >= Config::kStages) ptx::barrier_wait(slot.empty, slot.parity ^ 1);
+    ptx::barrier_expect(slot.full, bytes);
+  }
+
+  __device__ void copy_keys(const Slot& slot, int number, int place) const {
+    take(slot, number,
+         Config::kBoxes * Config::kBox + (Config::kHasResidual ? Config::kNarrow : 0));
 #pragma unroll
     for (int box = 0; box < Config::kBoxes; ++box) {
-      ptx::tensor_copy(stage.tile + box * Config::kBox, params_.keys_map, box * 64, place, head,
-                       stage.full);
+      ptx::tensor_copy(slot.operand + box * Config::kBox, params_.keys_map, box * 64, place, head_,
+                       slot.full);
     }
-    if (has_residual) {
-      ptx::tensor_copy(stage.tile + Config::kResidualsOfTile, params_.residuals_map, 0, place, head,
-                       stage.full);
+    if constexpr (Config::kHasResidual) {
+      ptx::tensor_copy(slot.operand + Config::kResidualsOfTile, params_.residuals_map, 0, place,
+                       head_, slot.full);
     }
-    ptx::tensor_copy(stage.tile + Config::kValuesOfTile, params_.values_map, place, 0, head,
-                     stage.full);
+  }
+
+  __device__ void copy_values(const Slot& slot, int number, int place) const {
+    take(slot, number, Config::kHeadDim * Config::kKeys);
+    ptx::tensor_copy(slot.operand, params_.values_map, place, 0, head_, slot.full);
   }
 
   const Sm90PrefillParams& params_;
-  const DecodeSegment& segment_;
+  int head_;
   uint32_t shared_;
   int first_place_;
 };
@@ -73,87 +97,125 @@ class Producer {
 template <class Config>
 class Consumer {
  public:
-  __device__ Consumer(const Sm90PrefillParams& params, const DecodeSegment& segment,
-                      std::byte* shared, int group)
-      : p_(params.common.attention),
-        segment_(segment),
-        shared_(shared),
-        address_(ptx::shared_address(shared)),
-        group_(group),
-        lane_(static_cast<int>(threadIdx.x) % 32),
-        warp_row_(64 * group + static_cast<int>(threadIdx.x) / 32 % 4 * 16) {}
+  __device__ explicit Consumer(const Sm90PrefillParams& params)
+      : p_(params.common.attention), address_(ptx::shared_address(shared_memory())) {}
 
-  __device__ void run(const PrefillView<Config>& view) {
-    const int first = view.first_tile();
-    const int end = view.end_tile();
-    softmax_.start(rows(), lane_);
+  // While the tensor cores multiply a tile's keys and the tile's before values, nothing else can
+  // use them; while they multiply the values, this warpgroup takes exponents of the new scores.
+  __device__ void run() {
+    const int first = view().first_tile();
+    const int count = view().end_tile() - first;
+    softmax_.start(rows(), lane());
 #pragma unroll
     for (float& sum : output_) sum = 0.0f;
+    if (count > 0) {
+      float scores[64];
+      uint32_t probabilities[4][4];
+      start_keys(0, scores);
+      ptx::wgmma_wait<0>();
+      free(key_slot<Config>(address_, 0));
+      prepare_scores(first + count - 1, scores);
+      float factor[2];
+      softmax_.move_reference(scores, factor);
+      softmax_.exponentiate(scores);
+      softmax_.to_operand(scores, probabilities);
 #pragma unroll 1
-    for (int number = 0; number < end - first; ++number) {
-      const Stage<Config> stage(address_, number);
-      ptx::barrier_wait(stage.full, number / Config::kStages & 1);
-      attend_tile(end - 1 - number, stage, view);
-      if (threadIdx.x % 128 == 0) ptx::barrier_arrive(stage.empty);
+      for (int number = 1; number < count; ++number) {
+        float sums[Config::kSums];
+        start_keys(number, scores);
+        start_values(number - 1, probabilities, sums);
+        ptx::wgmma_wait<1>();
+        free(key_slot<Config>(address_, number));
+        prepare_scores(first + count - 1 - number, scores);
+        float factor[2];
+        if (softmax_.move_reference(scores, factor)) {
+          ptx::wgmma_wait<0>();
+          rescale(output_, factor);
+          rescale(sums, factor);
+        }
+        softmax_.exponentiate(scores);
+        ptx::wgmma_wait<0>();
+        free(value_slot<Config>(address_, number - 1));
+        add(sums);
+        softmax_.to_operand(scores, probabilities);
+      }
+      float sums[Config::kSums];
+      ptx::wgmma_fence();
+      start_values(count - 1, probabilities, sums);
+      ptx::wgmma_wait<0>();
+      add(sums);
     }
     store();
   }
 
  private:
+  __device__ __forceinline__ static const PrefillView<Config>& view() {
+    return *reinterpret_cast<const PrefillView<Config>*>(shared_memory() + Config::kView);
+  }
+  // Found anew where they are needed: registers are few.
+  __device__ __forceinline__ static int thread() { return static_cast<int>(threadIdx.x); }
+  __device__ __forceinline__ static int lane() { return thread() % 32; }
+  __device__ __forceinline__ static int warp_row() { return thread() / 32 * 16 - 64; }
+
   // Rows g and g + 8 of the warp's are this thread's.
-  __device__ const RowScalars* rows() const {
-    return reinterpret_cast<const RowScalars*>(shared_ + Config::kScalars) + warp_row_;
+  __device__ __forceinline__ static const RowScalars* rows() {
+    return reinterpret_cast<const RowScalars*>(shared_memory() + Config::kScalars) + warp_row();
   }
 
-  __device__ __forceinline__ void attend_tile(int tile, const Stage<Config>& stage,
-                                              const PrefillView<Config>& view) {
-    float scores[64];
-    multiply_keys(stage, scores);
-    const int first = tile * Config::kKeys;
-    if (tile == 0 && p_.k_first != nullptr) add_first_key(scores);
-    if (Config::kHasExtra && p_.softcap > 0) cap(scores);
-    if (!view.is_whole(first)) mask(scores, first);
-    softmax_.take(scores, output_);
-    uint32_t probabilities[4][4];
-    softmax_.exponentiate(scores, probabilities);
-    add_values(stage, probabilities);
+  __device__ __forceinline__ void free(const Slot& slot) const {
+    if (thread() % 128 == 0) ptx::barrier_arrive(slot.empty);
   }
 
-  __device__ __forceinline__ void multiply_keys(const Stage<Config>& stage,
-                                                float (&scores)[64]) const {
-    const uint32_t queries = address_ + Config::kQueries + 64 * 128 * group_;
+  __device__ __forceinline__ void start_keys(int number, float (&scores)[64]) const {
+    const Slot slot = key_slot<Config>(address_, number);
+    ptx::barrier_wait(slot.full, slot.parity);
+    const int group = thread() / 128 - 1;
+    const uint32_t queries = address_ + Config::kQueries + 64 * 128 * group;
     ptx::wgmma_fence();
 #pragma unroll
     for (int step = 0; step < Config::kSteps; ++step) {
       const int at = step / 4 * Config::kBox + step % 4 * 32;
       ptx::wgmma_f16(scores, ptx::matrix_descriptor(queries + at, ptx::Swizzle::k128, 1024),
-                     ptx::matrix_descriptor(stage.tile + at, ptx::Swizzle::k128, 1024), step);
+                     ptx::matrix_descriptor(slot.operand + at, ptx::Swizzle::k128, 1024), step);
     }
-    if (p_.residual_rank > 0) {
-      const uint32_t coefficients = address_ + Config::kCoefficients + 64 * 32 * group_;
+    if constexpr (Config::kHasResidual) {
+      const uint32_t coefficients = address_ + Config::kCoefficients + 64 * 32 * group;
       ptx::wgmma_f16(
           scores, ptx::matrix_descriptor(coefficients, ptx::Swizzle::k32, 256),
-          ptx::matrix_descriptor(stage.tile + Config::kResidualsOfTile, ptx::Swizzle::k32, 256), 1);
+          ptx::matrix_descriptor(slot.operand + Config::kResidualsOfTile, ptx::Swizzle::k32, 256),
+          1);
     }
     ptx::wgmma_commit();
-    ptx::wgmma_wait<0>();
   }
 
   // The sums of a tile begin at zero: the tensor cores keep 13 bits of them, too few for a whole
   // row (docs/kernels/sm90-prefill.md).
-  __device__ __forceinline__ void add_values(const Stage<Config>& stage,
-                                             const uint32_t (&probabilities)[4][4]) {
-    float sums[Config::kSums];
-    ptx::wgmma_fence();
+  __device__ __forceinline__ void start_values(int number, const uint32_t (&probabilities)[4][4],
+                                               float (&sums)[Config::kSums]) const {
+    const Slot slot = value_slot<Config>(address_, number);
+    ptx::barrier_wait(slot.full, slot.parity);
 #pragma unroll
     for (int step = 0; step < 4; ++step) {
       ptx::wgmma_e4m3(sums, probabilities[step],
-                      ptx::matrix_descriptor(stage.tile + Config::kValuesOfTile + 32 * step,
-                                             ptx::Swizzle::k128, 1024),
+                      ptx::matrix_descriptor(slot.operand + 32 * step, ptx::Swizzle::k128, 1024),
                       step);
     }
     ptx::wgmma_commit();
-    ptx::wgmma_wait<0>();
+  }
+
+  __device__ __forceinline__ void prepare_scores(int tile, float (&scores)[64]) const {
+    const int first = tile * Config::kKeys;
+    if (tile == 0 && p_.k_first != nullptr) add_first_key(scores);
+    if (Config::kHasExtra && p_.softcap > 0) cap(scores);
+    if (!view().is_whole(first)) mask(scores, first);
+  }
+
+  __device__ __forceinline__ static void rescale(float (&sums)[Config::kSums],
+                                                 const float (&factor)[2]) {
+#pragma unroll
+    for (int i = 0; i < Config::kSums; ++i) sums[i] *= factor[i / 2 % 2];
+  }
+  __device__ __forceinline__ void add(const float (&sums)[Config::kSums]) {
 #pragma unroll
     for (int i = 0; i < Config::kSums; ++i) output_[i] += sums[i];
   }
@@ -161,15 +223,16 @@ class Consumer {
   // ---- what is not in every tile or call --------------------------------------------------------
 
   __device__ __forceinline__ void add_first_key(float (&scores)[64]) const {
-    if (lane_ % 4 != 0) return;  // the others have no element of key 0
-    scores[0] += rows()[lane_ / 4].first_key;
-    scores[2] += rows()[lane_ / 4 + 8].first_key;
+    const int lane = this->lane();
+    if (lane % 4 != 0) return;  // the others have no element of key 0
+    scores[0] += rows()[lane / 4].first_key;
+    scores[2] += rows()[lane / 4 + 8].first_key;
   }
 
   __device__ __forceinline__ void cap(float (&scores)[64]) const {
 #pragma unroll
     for (int i = 0; i < 64; ++i) {
-      const RowScalars& row = rows()[lane_ / 4 + i / 2 % 2 * 8];
+      const RowScalars& row = rows()[lane() / 4 + i / 2 % 2 * 8];
       scores[i] = tanh_approx((scores[i] + row.cap_bias) * row.cap_factor);
     }
   }
@@ -178,14 +241,15 @@ class Consumer {
   __device__ __forceinline__ void mask(float (&scores)[64], int first) const {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const RowScalars& row = rows()[lane_ / 4 + 8 * half];
+      const int lane = this->lane();
+      const RowScalars& row = rows()[lane / 4 + 8 * half];
       const int begin = row.begin - first;
       const int end = row.end - first;
 #pragma unroll
       for (int j = 0; j < 16; ++j) {
 #pragma unroll
         for (int e = 0; e < 2; ++e) {
-          const int key = 8 * j + lane_ % 4 * 2 + e;
+          const int key = 8 * j + lane % 4 * 2 + e;
           if (key < begin || key >= end)
             scores[4 * j + 2 * half + e] = __uint_as_float(0xFF800000u);
         }
@@ -196,41 +260,39 @@ class Consumer {
   // ---- results ----------------------------------------------------------------------------------
 
   __device__ __forceinline__ void store() {
+    const int lane = this->lane();
+    const auto& segment =
+        *reinterpret_cast<const DecodeSegment*>(shared_memory() + Config::kSegment);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const int row = lane_ / 4 + 8 * half;
+      const int row = lane / 4 + 8 * half;
       // The row's sum is a column of its own, which lane t = 0 has.
-      const float sum = __shfl_sync(~0u, output_[Config::kHeadDim / 2 + 2 * half], lane_ & ~3);
-      const QueryRow query = query_row(p_, segment_, warp_row_ + row);
+      const float sum = __shfl_sync(~0u, output_[Config::kHeadDim / 2 + 2 * half], lane & ~3);
+      const QueryRow query = query_row(p_, segment, warp_row() + row);
       if (!query.is_valid) continue;
       const float offset = softmax_.offset_of(half, sum);
-      float factor = finish_denominator(p_, segment_, query, offset, sum, rows()[row].result.bias,
-                                        lane_ % 4 == 0);
+      float factor = finish_denominator(p_, segment, query, offset, sum, rows()[row].result.bias,
+                                        lane % 4 == 0);
       factor = offset == kNoKey ? 0.0f
                                 : factor * ptx::reciprocal_approx(sum) *
-                                      scale_of(p_.v_scale, p_.v_scale_strides, segment_.stats_row,
-                                               segment_.kv_head);
+                                      scale_of(p_.v_scale, p_.v_scale_strides, segment.stats_row,
+                                               segment.kv_head);
       auto* to = reinterpret_cast<uint16_t*>(
-          p_.out + 2 * (steps(segment_.q_begin + query.position, p_.out_row_stride) +
+          p_.out + 2 * (steps(segment.q_begin + query.position, p_.out_row_stride) +
                         steps(query.head, p_.out_head_stride)));
 #pragma unroll
       for (int j = 0; j < Config::kHeadDim / 8; ++j) {
         const float low = output_[4 * j + 2 * half] * factor;
         const float high = output_[4 * j + 2 * half + 1] * factor;
         const uint32_t pair = p_.is_bf16 != 0 ? ptx::bf16x2(low, high) : ptx::f16x2(low, high);
-        to[8 * j + lane_ % 4 * 2] = static_cast<uint16_t>(pair);
-        to[8 * j + lane_ % 4 * 2 + 1] = static_cast<uint16_t>(pair >> 16);
+        to[8 * j + lane % 4 * 2] = static_cast<uint16_t>(pair);
+        to[8 * j + lane % 4 * 2 + 1] = static_cast<uint16_t>(pair >> 16);
       }
     }
   }
 
   const DecodeParams& p_;
-  const DecodeSegment& segment_;
-  std::byte* shared_;
   uint32_t address_;
-  int group_;
-  int lane_;
-  int warp_row_;
   Sm90Softmax<Config> softmax_;
   float output_[Config::kSums];
 };
@@ -260,8 +322,8 @@ template <class Config>
 __device__ void write_ones(std::byte* shared) {
   for (int i = static_cast<int>(threadIdx.x); i < Config::kStages * 64; i += Config::kThreads) {
     const uint32_t byte4 = i % 64 < 8 ? 0x38383838u : 0;
-    std::byte* rows = shared + Config::kTiles + i / 64 * Config::kTileBytes +
-                      Config::kValuesOfTile + Config::kHeadDim * 128;
+    std::byte* rows =
+        shared + Config::kValueTiles + i / 64 * Config::kValueTileBytes + Config::kHeadDim * 128;
     *reinterpret_cast<uint4*>(rows + i % 64 * 16) = make_uint4(byte4, byte4, byte4, byte4);
   }
 }
@@ -270,7 +332,7 @@ template <class Config>
 __global__ void __launch_bounds__(Config::kThreads, 1)
     sm90_prefill_kernel(const __grid_constant__ Sm90PrefillParams params) {
 #if __CUDA_ARCH__ >= 900
-  extern __shared__ __align__(1024) std::byte shared[];
+  std::byte* const shared = shared_memory();
   auto& segment = *reinterpret_cast<DecodeSegment*>(shared + Config::kSegment);
   auto& first_place = *reinterpret_cast<int*>(shared + Config::kSegment + sizeof(DecodeSegment));
   const DecodeParams& p = params.common.attention;
@@ -288,16 +350,19 @@ __global__ void __launch_bounds__(Config::kThreads, 1)
     count_wrong_sequences(params.common, Config::kRows, lane);
   } else if (threadIdx.x == 64) {
     for (int i = 0; i < Config::kStages; ++i) {
-      const Stage<Config> stage(address, i);
-      ptx::barrier_init(stage.full, 1);
-      ptx::barrier_init(stage.empty, Config::kConsumers);
+      for (const Slot& slot : {key_slot<Config>(address, i), value_slot<Config>(address, i)}) {
+        ptx::barrier_init(slot.full, 1);
+        ptx::barrier_init(slot.empty, Config::kConsumers);
+      }
     }
     ptx::fence_barrier_init();
   }
   write_ones<Config>(shared);
   __syncthreads();
   if (segment.seqlen_q == 0) return;
-  const PrefillView<Config> view = view_of_rows<Config>(p, segment);
+  auto& view = *reinterpret_cast<PrefillView<Config>*>(shared + Config::kView);
+  if (threadIdx.x == 0) view = view_of_rows<Config>(p, segment);
+  __syncthreads();
   const int first = view.first_tile();
   const int end = view.end_tile();
   PrefillQueries<Config>(params.common, segment, shared).prepare(first < end && first == 0);
@@ -309,7 +374,7 @@ __global__ void __launch_bounds__(Config::kThreads, 1)
     if (threadIdx.x == 0) Producer<Config>(params, segment, address, first_place).run(first, end);
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");
-    Consumer<Config>(params, segment, shared, group).run(view);
+    Consumer<Config>(params).run();
   }
 #endif
 }

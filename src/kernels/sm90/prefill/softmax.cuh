@@ -23,32 +23,36 @@ class Sm90Softmax {
     }
   }
 
-  // Makes ready for a tile's scores: `output` is rescaled where the reference moves.
-  template <int kSums>
-  __device__ __forceinline__ void take(float (&scores)[64], float (&output)[kSums]) {
-    bool is_beyond = false;
+  // True if some row's reference moves, and what is added up so far is to be multiplied by factor.
+  __device__ __forceinline__ bool move_reference(const float (&scores)[64], float (&factor)[2]) {
     float most[2];
+    bool is_beyond = false;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       most[half] = largest(scores, half);
       is_beyond |= exponent(most[half], half) > kRoom + kLimit;
     }
-    if (__any_sync(~0u, is_beyond)) move_references(most, output);
+    if (!__any_sync(~0u, is_beyond)) return false;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) factor[half] = move(most[half], half);
+    return true;
+  }
+
+  // Scores become probabilities.
+  __device__ __forceinline__ void exponentiate(float (&scores)[64]) const {
+#pragma unroll
+    for (int i = 0; i < 64; ++i) scores[i] = ptx::exp2_approx(exponent(scores[i], i / 2 % 2));
   }
 
   // Probabilities as the A operand of PV: a step of 32 keys each.
-  __device__ __forceinline__ void exponentiate(const float (&scores)[64],
-                                               uint32_t (&operand)[4][4]) const {
+  __device__ __forceinline__ static void to_operand(const float (&p)[64],
+                                                    uint32_t (&operand)[4][4]) {
 #pragma unroll
     for (int step = 0; step < 4; ++step) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        const int half = i % 2;
-        const int j = 4 * step + i / 2 * 2;
-        operand[step][i] = ptx::e4m3x4(probability(scores[4 * j + 2 * half], half),
-                                       probability(scores[4 * j + 2 * half + 1], half),
-                                       probability(scores[4 * j + 4 + 2 * half], half),
-                                       probability(scores[4 * j + 4 + 2 * half + 1], half));
+        const int at = 4 * (4 * step + i / 2 * 2) + i % 2 * 2;
+        operand[step][i] = ptx::e4m3x4(p[at], p[at + 1], p[at + 4], p[at + 5]);
       }
     }
   }
@@ -63,9 +67,6 @@ class Sm90Softmax {
   __device__ __forceinline__ float exponent(float score, int half) const {
     return fmaf(score, lambda_[half], offset_[half]);
   }
-  __device__ __forceinline__ float probability(float score, int half) const {
-    return ptx::exp2_approx(exponent(score, half));
-  }
 
   __device__ __forceinline__ static float largest(const float (&scores)[64], int half) {
     float most = fmaxf(scores[2 * half], scores[2 * half + 1]);
@@ -76,25 +77,16 @@ class Sm90Softmax {
     return most;
   }
 
-  template <int kSums>
-  __device__ __forceinline__ void move_references(const float (&most)[2], float (&output)[kSums]) {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      float product = __fmul_rn(most[half], lambda_[half]);
-      product = fmaxf(product, __shfl_xor_sync(~0u, product, 1));
-      product = fmaxf(product, __shfl_xor_sync(~0u, product, 2));
-      // Hidden keys alone leave the offset; a NaN of a score shows in the sum.
-      const float lower = product == __uint_as_float(0xFF800000u)
-                              ? offset_[half]
-                              : fminf(offset_[half], kRoom - product);
-      const float factor = ptx::exp2_approx(lower - offset_[half]);
-      offset_[half] = lower;
-#pragma unroll
-      for (int i = 0; i < kSums; i += 4) {
-        output[i + 2 * half] *= factor;
-        output[i + 2 * half + 1] *= factor;
-      }
+  __device__ __forceinline__ float move(float most, int half) {
+    float product = __fmul_rn(most, lambda_[half]);
+    product = fmaxf(product, __shfl_xor_sync(~0u, product, 1));
+    product = fmaxf(product, __shfl_xor_sync(~0u, product, 2));
+    // Hidden keys alone leave the offset; a NaN of a score shows in the sum.
+    const float before = offset_[half];
+    if (product != __uint_as_float(0xFF800000u)) {
+      offset_[half] = fminf(before, kRoom - product);
     }
+    return ptx::exp2_approx(offset_[half] - before);
   }
 
   float lambda_[2];
