@@ -237,22 +237,28 @@ class Consumer {
     }
   }
 
-  // -inf where a row does not see a key.
+  // How many of a thread's keys 8 j + 2 t + e of a tile lie before key `end`.
+  __device__ __forceinline__ static int keys_before(int end, int lane) {
+    const int from = min(max(end - lane % 4 * 2, 0), Config::kKeys);
+    return from / 8 * 2 + min(from % 8, 2);
+  }
+  // Bits [0, count) of 32.
+  __device__ __forceinline__ static uint32_t low_bits(int count) {
+    return static_cast<uint32_t>((uint64_t{1} << count) - 1);
+  }
+
+  // -inf where a row does not see a key. Keys that it sees lie one after the other.
   __device__ __forceinline__ void mask(float (&scores)[64], int first) const {
+    const int lane = this->lane();
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const int lane = this->lane();
       const RowScalars& row = rows()[lane / 4 + 8 * half];
-      const int begin = row.begin - first;
-      const int end = row.end - first;
+      const uint32_t seen = low_bits(keys_before(row.end - first, lane)) &
+                            ~low_bits(keys_before(row.begin - first, lane));
 #pragma unroll
-      for (int j = 0; j < 16; ++j) {
-#pragma unroll
-        for (int e = 0; e < 2; ++e) {
-          const int key = 8 * j + lane % 4 * 2 + e;
-          if (key < begin || key >= end)
-            scores[4 * j + 2 * half + e] = __uint_as_float(0xFF800000u);
-        }
+      for (int i = 0; i < 32; ++i) {
+        float& score = scores[i / 2 * 4 + 2 * half + i % 2];
+        if ((seen >> i & 1) == 0) score = __uint_as_float(0xFF800000u);
       }
     }
   }
