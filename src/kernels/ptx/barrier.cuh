@@ -13,6 +13,11 @@ __device__ __forceinline__ void barrier_init(uint32_t barrier, uint32_t arrivals
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
 }
 
+// Waits for `threads` threads, a multiple of 32, that name the same barrier (1 to 15).
+__device__ __forceinline__ void barrier_sync(int barrier, int threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
+}
+
 // One arrival: what this thread has done before is seen by those that wait.
 __device__ __forceinline__ void barrier_arrive(uint32_t barrier) {
   asm volatile(

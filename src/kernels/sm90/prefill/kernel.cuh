@@ -4,6 +4,7 @@
 #pragma once
 
 #include "kernels/any/decode/denominator.cuh"
+#include "kernels/any/prefill/output.cuh"
 #include "kernels/any/prefill/sequence.cuh"
 #include "kernels/any/prefill/tile.cuh"
 #include "kernels/ptx/wgmma.cuh"
@@ -93,12 +94,83 @@ class Producer {
   int first_place_;
 };
 
+// What a consumer's thread finds in shared memory, anew wherever it is needed: registers are few.
+template <class Config>
+struct ConsumerPart {
+  __device__ __forceinline__ static const PrefillView<Config>& view() {
+    return *reinterpret_cast<const PrefillView<Config>*>(shared_memory() + Config::kView);
+  }
+  __device__ __forceinline__ static int thread() { return static_cast<int>(threadIdx.x); }
+  __device__ __forceinline__ static int lane() { return thread() % 32; }
+  __device__ __forceinline__ static int warp_row() { return thread() / 32 * 16 - 64; }
+
+  // Rows g and g + 8 of the warp's are this thread's.
+  __device__ __forceinline__ static const RowScalars* rows() {
+    return reinterpret_cast<const RowScalars*>(shared_memory() + Config::kScalars) + warp_row();
+  }
+
+  __device__ __forceinline__ static const DecodeSegment& segment() {
+    return *reinterpret_cast<const DecodeSegment*>(shared_memory() + Config::kSegment);
+  }
+  // Of the sequence's tokens among those of all.
+  __device__ __forceinline__ static int first_place() {
+    return *reinterpret_cast<const int*>(shared_memory() + Config::kSegment +
+                                         sizeof(DecodeSegment));
+  }
+  // A piece of one of the warp's rows.
+  __device__ __forceinline__ static uint32_t* chunk_of(int row, int chunk) {
+    return reinterpret_cast<uint32_t*>(shared_memory() +
+                                       Config::query_chunk(warp_row() + row, chunk));
+  }
+};
+
+// Lanes share the dims of a key whose values have a NaN.
+template <class Config>
+__device__ void add_nan_of_key(const DecodeParams& p, int key) {
+  using Own = ConsumerPart<Config>;
+  const DecodeSegment& segment = Own::segment();
+  const int page = p.block_table[steps(segment.sequence, p.block_table_stride) +
+                                 steps(key >> p.page_shift, p.block_table_inner_stride)];
+  const bool is_page = static_cast<uint32_t>(page) < static_cast<uint32_t>(p.num_pages);
+  const std::byte* values = p.v + steps(is_page ? page : 0, p.v_strides.page) +
+                            steps(segment.kv_head, p.v_strides.head) +
+                            steps(key & ((1 << p.page_shift) - 1), p.v_strides.token);
+  for (int dim = Own::lane(); dim < Config::kHeadDim; dim += 32) {
+    if (ptx::find_e4m3_nan(static_cast<uint32_t>(values[dim])) == 0) continue;
+    for (int row = 0; row < 16; ++row) {
+      if (key < Own::rows()[row].begin || key >= Own::rows()[row].end) continue;
+      reinterpret_cast<uint16_t*>(Own::chunk_of(row, dim / 8))[dim % 8] = 0x7FFF;
+    }
+  }
+}
+
+// Tiles that rows of the CTA see and that have a NaN among their values, which was taken for 0: it
+// becomes the result of the warp's rows that see it.
+template <class Config>
+__device__ __noinline__ void add_nan_values(const Sm90PrefillParams& params) {
+  using Own = ConsumerPart<Config>;
+  const DecodeSegment& segment = Own::segment();
+  const uint32_t* has_nan = params.cache.has_nan +
+                            steps(segment.kv_head, params.cache.capacity / kTileKeys) +
+                            Own::first_place() / kTileKeys;
+  for (int tile = Own::view().first_tile(); tile < Own::view().end_tile(); ++tile) {
+    if (has_nan[tile] == 0) continue;
+    const int end = min((tile + 1) * kTileKeys, segment.seqlen_k);
+    for (int key = tile * kTileKeys; key < end; ++key) {
+      add_nan_of_key<Config>(params.common.attention, key);
+    }
+  }
+  __syncwarp();
+}
+
 // A warpgroup: 64 of the CTA's rows.
 template <class Config>
 class Consumer {
  public:
   __device__ explicit Consumer(const Sm90PrefillParams& params)
-      : p_(params.common.attention), address_(ptx::shared_address(shared_memory())) {}
+      : params_(params),
+        p_(params.common.attention),
+        address_(ptx::shared_address(shared_memory())) {}
 
   // While the tensor cores multiply a tile's keys and the tile's before values, nothing else can
   // use them; while they multiply the values, this warpgroup takes exponents of the new scores.
@@ -149,17 +221,15 @@ class Consumer {
   }
 
  private:
-  __device__ __forceinline__ static const PrefillView<Config>& view() {
-    return *reinterpret_cast<const PrefillView<Config>*>(shared_memory() + Config::kView);
-  }
-  // Found anew where they are needed: registers are few.
-  __device__ __forceinline__ static int thread() { return static_cast<int>(threadIdx.x); }
-  __device__ __forceinline__ static int lane() { return thread() % 32; }
-  __device__ __forceinline__ static int warp_row() { return thread() / 32 * 16 - 64; }
-
-  // Rows g and g + 8 of the warp's are this thread's.
-  __device__ __forceinline__ static const RowScalars* rows() {
-    return reinterpret_cast<const RowScalars*>(shared_memory() + Config::kScalars) + warp_row();
+  using Own = ConsumerPart<Config>;
+  __device__ __forceinline__ static const PrefillView<Config>& view() { return Own::view(); }
+  __device__ __forceinline__ static int thread() { return Own::thread(); }
+  __device__ __forceinline__ static int lane() { return Own::lane(); }
+  __device__ __forceinline__ static int warp_row() { return Own::warp_row(); }
+  __device__ __forceinline__ static const RowScalars* rows() { return Own::rows(); }
+  __device__ __forceinline__ static const DecodeSegment& segment() { return Own::segment(); }
+  __device__ __forceinline__ static uint32_t* chunk_of(int row, int chunk) {
+    return Own::chunk_of(row, chunk);
   }
 
   __device__ __forceinline__ void free(const Slot& slot) const {
@@ -265,38 +335,50 @@ class Consumer {
 
   // ---- results ----------------------------------------------------------------------------------
 
-  __device__ __forceinline__ void store() {
+  // Rows go through the shared memory of the warpgroup's own queries, so that they are written
+  // whole.
+  __device__ __forceinline__ void store() const {
+    ptx::barrier_sync(1 + warp_row() / 64, 128);
     const int lane = this->lane();
-    const auto& segment =
-        *reinterpret_cast<const DecodeSegment*>(shared_memory() + Config::kSegment);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int row = lane / 4 + 8 * half;
-      // The row's sum is a column of its own, which lane t = 0 has.
-      const float sum = __shfl_sync(~0u, output_[Config::kHeadDim / 2 + 2 * half], lane & ~3);
-      const QueryRow query = query_row(p_, segment, warp_row() + row);
-      if (!query.is_valid) continue;
-      const float offset = softmax_.offset_of(half, sum);
-      float factor = finish_denominator(p_, segment, query, offset, sum, rows()[row].result.bias,
-                                        lane % 4 == 0);
-      factor = offset == kNoKey ? 0.0f
-                                : factor * ptx::reciprocal_approx(sum) *
-                                      scale_of(p_.v_scale, p_.v_scale_strides, segment.stats_row,
-                                               segment.kv_head);
-      auto* to = reinterpret_cast<uint16_t*>(
-          p_.out + 2 * (steps(segment.q_begin + query.position, p_.out_row_stride) +
-                        steps(query.head, p_.out_head_stride)));
+      const float factor = finish_row(row, half);
 #pragma unroll
       for (int j = 0; j < Config::kHeadDim / 8; ++j) {
         const float low = output_[4 * j + 2 * half] * factor;
         const float high = output_[4 * j + 2 * half + 1] * factor;
-        const uint32_t pair = p_.is_bf16 != 0 ? ptx::bf16x2(low, high) : ptx::f16x2(low, high);
-        to[8 * j + lane % 4 * 2] = static_cast<uint16_t>(pair);
-        to[8 * j + lane % 4 * 2 + 1] = static_cast<uint16_t>(pair >> 16);
+        chunk_of(row, j)[lane % 4] =
+            p_.is_bf16 != 0 ? ptx::bf16x2(low, high) : ptx::f16x2(low, high);
       }
+    }
+    __syncwarp();
+    add_nan_values<Config>(params_);
+#pragma unroll 2
+    for (int i = lane; i < 16 * Config::kChunks; i += 32) {
+      const int row = i / Config::kChunks;
+      const int chunk = i % Config::kChunks;
+      store_chunk(params_.common, segment(), warp_row() + row, chunk,
+                  *reinterpret_cast<const uint4*>(chunk_of(row, chunk)));
     }
   }
 
+  // Writes the row's LSE, and returns what its sums are to be multiplied by.
+  __device__ __forceinline__ float finish_row(int row, int half) const {
+    // The row's sum is a column of its own, which lane t = 0 has.
+    const int lane = this->lane();
+    const float sum = __shfl_sync(~0u, output_[Config::kHeadDim / 2 + 2 * half], lane & ~3);
+    const QueryRow query = query_row(p_, segment(), warp_row() + row);
+    const float offset = softmax_.offset_of(half, sum);
+    const float factor =
+        finish_denominator(p_, segment(), query, offset, sum, rows()[row].result.bias,
+                           query.is_valid && lane % 4 == 0);
+    if (offset == kNoKey) return 0.0f;
+    return factor * ptx::reciprocal_approx(sum) *
+           scale_of(p_.v_scale, p_.v_scale_strides, segment().stats_row, segment().kv_head);
+  }
+
+  const Sm90PrefillParams& params_;
   const DecodeParams& p_;
   uint32_t address_;
   Sm90Softmax<Config> softmax_;
