@@ -51,7 +51,10 @@ class Producer {
  public:
   __device__ Producer(const Sm90PrefillParams& params, const DecodeSegment& segment,
                       uint32_t shared, int first_place)
-      : params_(params), head_(segment.kv_head), shared_(shared), first_place_(first_place) {}
+      : params_(params),
+        head_(segment.kv_head - params.first_head),
+        shared_(shared),
+        first_place_(first_place) {}
 
   // By one thread: tiles [first, end), last first.
   __device__ void run(int first, int end) const {
@@ -150,9 +153,10 @@ template <class Config>
 __device__ __noinline__ void add_nan_values(const Sm90PrefillParams& params) {
   using Own = ConsumerPart<Config>;
   const DecodeSegment& segment = Own::segment();
-  const uint32_t* has_nan = params.cache.has_nan +
-                            steps(segment.kv_head, params.cache.capacity / kTileKeys) +
-                            Own::first_place() / kTileKeys;
+  const uint32_t* has_nan =
+      params.cache.has_nan +
+      steps(segment.kv_head - params.first_head, params.cache.capacity / kTileKeys) +
+      Own::first_place() / kTileKeys;
   for (int tile = Own::view().first_tile(); tile < Own::view().end_tile(); ++tile) {
     if (has_nan[tile] == 0) continue;
     const int end = min((tile + 1) * kTileKeys, segment.seqlen_k);
@@ -428,13 +432,15 @@ __global__ void __launch_bounds__(Config::kThreads, 1)
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const uint32_t address = ptx::shared_address(shared);
   if (threadIdx.x < 32) {
-    find_row_tile(step, static_cast<int>(blockIdx.x) / step.num_kv_heads,
-                  static_cast<int>(blockIdx.x) % step.num_kv_heads, Config::kRows, lane, segment);
+    find_row_tile(step, static_cast<int>(blockIdx.x) / params.num_heads,
+                  params.first_head + static_cast<int>(blockIdx.x) % params.num_heads,
+                  Config::kRows, lane, segment);
     if (segment.seqlen_q > 0) {
       const int tiles = key_tiles_before(step, segment.sequence, lane);
       if (lane == 0) first_place = tiles * kTileKeys;
     }
-  } else if (threadIdx.x < 64 && blockIdx.x == 0 && step.error_count != nullptr) {
+  } else if (threadIdx.x < 64 && blockIdx.x == 0 && params.first_head == 0 &&
+             step.error_count != nullptr) {
     count_wrong_sequences(params.common, Config::kRows, lane);
   } else if (threadIdx.x == 64) {
     for (int i = 0; i < Config::kStages; ++i) {

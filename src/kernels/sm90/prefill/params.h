@@ -25,6 +25,9 @@ struct UnpackedCache {
 struct Sm90PrefillParams {
   PrefillParams common = {};
   UnpackedCache cache = {};
+  // KV heads [first_head, first_head + num_heads) of the cache, which are heads 0 on there.
+  int32_t first_head = 0;
+  int32_t num_heads = 0;
   // CUtensorMap of each: boxes of 128 tokens and 64 columns, 16 columns, all dims.
   alignas(64) std::byte keys_map[128] = {};
   alignas(64) std::byte residuals_map[128] = {};

@@ -19,7 +19,8 @@ class Unpacker {
         cache_(params.cache),
         tile_(tile),
         shared_(shared),
-        head_(static_cast<int>(blockIdx.y)),
+        to_head_(static_cast<int>(blockIdx.y)),
+        head_(params.first_head + to_head_),
         thread_(static_cast<int>(threadIdx.x)),
         stats_row_(stats_row_of(params.common.step, tile.sequence)) {}
 
@@ -71,7 +72,7 @@ class Unpacker {
 
   // A word of codes a thread at a time.
   __device__ void unpack_keys() const {
-    std::byte* const rows = cache_.keys + (steps(head_, cache_.capacity) + place()) * kDim * 2;
+    std::byte* const rows = cache_.keys + (steps(to_head_, cache_.capacity) + place()) * kDim * 2;
 #pragma unroll 4
     for (int i = thread_; i < kTileKeys * kWords; i += kThreads) {
       const int token = i / kWords;
@@ -94,7 +95,7 @@ class Unpacker {
   __device__ void unpack_residuals() const {
     const uint32_t factor = residual_factor(residual_raise());
     auto* const rows = reinterpret_cast<uint32_t*>(
-        cache_.residuals + (steps(head_, cache_.capacity) + place()) * kMaxRank * 2);
+        cache_.residuals + (steps(to_head_, cache_.capacity) + place()) * kMaxRank * 2);
     constexpr int kPairs = kMaxRank / 2;
     for (int i = thread_; i < kTileKeys * kPairs; i += kThreads) {
       const int token = i / kPairs;
@@ -151,7 +152,7 @@ class Unpacker {
     if (quad < kDim / 4) nan = turn(group, quad);
     const bool has_nan = __syncthreads_or(nan != 0 ? 1 : 0) != 0;
     if (thread_ == 0) {
-      cache_.has_nan[steps(head_, cache_.capacity / kTileKeys) + blockIdx.x] = has_nan ? 1 : 0;
+      cache_.has_nan[steps(to_head_, cache_.capacity / kTileKeys) + blockIdx.x] = has_nan ? 1 : 0;
     }
   }
 
@@ -182,8 +183,9 @@ class Unpacker {
     }
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      std::byte* const row = cache_.values + steps(head_ * kDim + 4 * quad + i, cache_.capacity) +
-                             place() + 16 * group;
+      std::byte* const row = cache_.values +
+                             steps(to_head_ * kDim + 4 * quad + i, cache_.capacity) + place() +
+                             16 * group;
       *reinterpret_cast<uint4*>(row) = make_uint4(rows[i][0], rows[i][1], rows[i][2], rows[i][3]);
     }
     return nan;
@@ -193,6 +195,7 @@ class Unpacker {
   const UnpackedCache& cache_;
   const KeyTile& tile_;
   std::byte* shared_;
+  int to_head_;
   int head_;
   int thread_;
   int stats_row_;
@@ -224,7 +227,7 @@ __global__ void __launch_bounds__(kThreads)
 }  // namespace
 
 cudaError_t launch_unpack(int head_dim, const Sm90PrefillParams& params, cudaStream_t stream) {
-  const dim3 grid(params.cache.capacity / kTileKeys, params.common.step.num_kv_heads);
+  const dim3 grid(params.cache.capacity / kTileKeys, params.num_heads);
   const auto kernel = head_dim == 64 ? unpack_kernel<64> : unpack_kernel<128>;
   kernel<<<grid, kThreads, 0, stream>>>(params);
   return cudaGetLastError();
