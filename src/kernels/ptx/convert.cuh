@@ -18,6 +18,18 @@ __device__ __forceinline__ uint32_t bf16x2(float low, float high) {
   return packed;
 }
 
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 890
+// Four FP32 values as e4m3, `a` in the low byte; what is beyond 448 becomes 448.
+__device__ __forceinline__ uint32_t e4m3x4(float a, float b, float c, float d) {
+  uint32_t packed;
+  asm("{.reg .b16 lo, hi;\n cvt.rn.satfinite.e4m3x2.f32 lo, %2, %1;\n"
+      " cvt.rn.satfinite.e4m3x2.f32 hi, %4, %3;\n mov.b32 %0, {lo, hi};}"
+      : "=r"(packed)
+      : "f"(a), "f"(b), "f"(c), "f"(d));
+  return packed;
+}
+#endif
+
 __device__ __forceinline__ float low_f16(uint32_t packed) {
   float value;
   asm("{.reg .b16 lo, hi;\n mov.b32 {lo, hi}, %1;\n cvt.f32.f16 %0, lo;}"

@@ -27,7 +27,7 @@ __device__ __forceinline__ void wait_for_copies() {
   asm volatile("cp.async.wait_all;" ::: "memory");
 }
 
-#if __CUDA_ARCH__ >= 900
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
 // Data that is read once: first to leave the L2 cache.
 __device__ __forceinline__ uint64_t evict_first_policy() {
   uint64_t policy;
@@ -60,6 +60,16 @@ __device__ __forceinline__ void tensor_copy(uint32_t to, const void* map, int x,
       "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint "
       "[%0], [%1, {%2, %3, %4, %5}], [%6], %7;" ::"r"(to),
       "l"(map), "r"(x), "r"(y), "r"(z), "r"(w), "r"(barrier), "l"(policy)
+      : "memory");
+}
+
+// A box of a 3-dimensional tensor map, counted at `barrier`.
+__device__ __forceinline__ void tensor_copy(uint32_t to, const void* map, int x, int y, int z,
+                                            uint32_t barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes "
+      "[%0], [%1, {%2, %3, %4}], [%5];" ::"r"(to),
+      "l"(map), "r"(x), "r"(y), "r"(z), "r"(barrier)
       : "memory");
 }
 #endif

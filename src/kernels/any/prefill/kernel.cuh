@@ -4,6 +4,7 @@
 #pragma once
 
 #include "kernels/any/decode/denominator.cuh"
+#include "kernels/any/prefill/output.cuh"
 #include "kernels/any/prefill/sequence.cuh"
 #include "kernels/any/prefill/softmax.cuh"
 
@@ -312,8 +313,7 @@ class PrefillCta {
           const uint32_t nan = nan_dims(warp_row + row)[j / 4] >> (j % 4 * 8 + lane % 4 * 2);
           const float low = nan_if(nan & 1, output.sums[m][j][2 * half] * factor);
           const float high = nan_if(nan & 2, output.sums[m][j][2 * half + 1] * factor);
-          auto* to = reinterpret_cast<uint32_t*>(shared_ + Config::kQueries +
-                                                 chunk_at<Config::kHeadDim>(warp_row + row, j));
+          auto* to = reinterpret_cast<uint32_t*>(shared_ + Config::query_chunk(warp_row + row, j));
           to[lane % 4] = p_.is_bf16 != 0 ? ptx::bf16x2(low, high) : ptx::f16x2(low, high);
         }
       }
@@ -321,26 +321,10 @@ class PrefillCta {
     __syncwarp();
 #pragma unroll 2
     for (int i = lane; i < Config::kWarpRows * Config::kChunks; i += 32) {
-      store_chunk(warp_row + i / Config::kChunks, i % Config::kChunks);
-    }
-  }
-
-  __device__ __forceinline__ void store_chunk(int row, int chunk) const {
-    const QueryRow query = query_row(p_, segment_, row);
-    if (!query.is_valid) return;
-    const uint4 words = *reinterpret_cast<const uint4*>(shared_ + Config::kQueries +
-                                                        chunk_at<Config::kHeadDim>(row, chunk));
-    std::byte* to = p_.out + 2 * ((segment_.q_begin + query.position) * p_.out_row_stride +
-                                  query.head * p_.out_head_stride + 8 * chunk);
-    if (params_.out_has_pieces != 0) {
-      *reinterpret_cast<uint4*>(to) = words;
-      return;
-    }
-    const uint32_t all[4] = {words.x, words.y, words.z, words.w};
-    auto* elements = reinterpret_cast<uint16_t*>(to);
-#pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      elements[i] = static_cast<uint16_t>(all[i / 2] >> (16 * (i % 2)));
+      const int row = warp_row + i / Config::kChunks;
+      const int chunk = i % Config::kChunks;
+      store_chunk(params_, segment_, row, chunk,
+                  *reinterpret_cast<const uint4*>(shared_ + Config::query_chunk(row, chunk)));
     }
   }
 
