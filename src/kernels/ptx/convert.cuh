@@ -28,6 +28,16 @@ __device__ __forceinline__ uint32_t e4m3x4(float a, float b, float c, float d) {
       : "f"(a), "f"(b), "f"(c), "f"(d));
   return packed;
 }
+
+// Likewise of two pairs in FP16.
+__device__ __forceinline__ uint32_t e4m3x4(uint32_t low, uint32_t high) {
+  uint32_t packed;
+  asm("{.reg .b16 lo, hi;\n cvt.rn.satfinite.e4m3x2.f16x2 lo, %1;\n"
+      " cvt.rn.satfinite.e4m3x2.f16x2 hi, %2;\n mov.b32 %0, {lo, hi};}"
+      : "=r"(packed)
+      : "r"(low), "r"(high));
+  return packed;
+}
 #endif
 
 __device__ __forceinline__ float low_f16(uint32_t packed) {
@@ -50,6 +60,35 @@ __device__ __forceinline__ uint32_t mul_f16x2(uint32_t a, uint32_t b) {
   uint32_t product;
   asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(product) : "r"(a), "r"(b));
   return product;
+}
+
+__device__ __forceinline__ uint32_t fma_f16x2(uint32_t a, uint32_t b, uint32_t c) {
+  uint32_t sum;
+  asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(sum) : "r"(a), "r"(b), "r"(c));
+  return sum;
+}
+
+// The larger of each half; of a number and a NaN the number.
+__device__ __forceinline__ uint32_t max_f16x2(uint32_t a, uint32_t b) {
+  uint32_t most;
+  asm("max.f16x2 %0, %1, %2;" : "=r"(most) : "r"(a), "r"(b));
+  return most;
+}
+
+// 2^x of each half by the GPU's approximation.
+__device__ __forceinline__ uint32_t exp2_f16x2(uint32_t x) {
+  uint32_t y;
+  asm("ex2.approx.f16x2 %0, %1;" : "=r"(y) : "r"(x));
+  return y;
+}
+
+// x as FP16 twice, rounded toward minus infinity; what is beyond FP16 becomes its largest.
+__device__ __forceinline__ uint32_t f16_twice_down(float x) {
+  uint32_t packed;
+  asm("{.reg .b16 half;\n cvt.rm.f16.f32 half, %1;\n mov.b32 %0, {half, half};}"
+      : "=r"(packed)
+      : "f"(x));
+  return packed;
 }
 
 // Whether the GPU converts e4m3 itself. Where it does not, e4m3x2_to_f16x2 turns NaN into 480.

@@ -55,6 +55,22 @@ __device__ __forceinline__ void wgmma_f16(float (&c)[64], uint64_t a, uint64_t b
       : "l"(a), "l"(b), "r"(adds));
 }
 
+// Likewise with FP16 sums: c[2 j + h] has the pair of columns 8 j + 2 t of row g + 8 h.
+__device__ __forceinline__ void wgmma_f16(uint32_t (&c)[32], uint64_t a, uint64_t b, int adds) {
+  asm volatile(
+      "{\n.reg .pred p;\n setp.ne.b32 p, %34, 0;\n"
+      " wgmma.mma_async.sync.aligned.m64n128k16.f16.f16.f16 "
+      "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, "
+      "%18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}"
+      ", %32, %33, p, 1, 1, 0, 0;\n}"
+      : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3]), "+r"(c[4]), "+r"(c[5]), "+r"(c[6]),
+        "+r"(c[7]), "+r"(c[8]), "+r"(c[9]), "+r"(c[10]), "+r"(c[11]), "+r"(c[12]), "+r"(c[13]),
+        "+r"(c[14]), "+r"(c[15]), "+r"(c[16]), "+r"(c[17]), "+r"(c[18]), "+r"(c[19]), "+r"(c[20]),
+        "+r"(c[21]), "+r"(c[22]), "+r"(c[23]), "+r"(c[24]), "+r"(c[25]), "+r"(c[26]), "+r"(c[27]),
+        "+r"(c[28]), "+r"(c[29]), "+r"(c[30]), "+r"(c[31])
+      : "l"(a), "l"(b), "r"(adds));
+}
+
 // Likewise for 32 e4m3 columns, A in registers (as mma.sync's m16n8k32: a[0] row g, columns 4 t to
 // 4 t + 3; a[1] row g + 8; a[2], a[3] columns 16 on).
 __device__ __forceinline__ void wgmma_e4m3(float (&c)[68], const uint32_t (&a)[4], uint64_t b,

@@ -12,9 +12,9 @@ cudaError_t launch_prefill_as(const Sm90PrefillParams& params, cudaStream_t stre
   const cudaError_t error = cudaFuncSetAttribute(
       sm90_prefill_kernel<Config>, cudaFuncAttributeMaxDynamicSharedMemorySize, Config::kBytes);
   if (error != cudaSuccess) return error;
-  const int64_t ctas = int64_t{params.common.num_row_tiles} * params.num_heads;
-  sm90_prefill_kernel<Config>
-      <<<static_cast<uint32_t>(ctas), Config::kThreads, Config::kBytes, stream>>>(params);
+  const int64_t tiles = int64_t{params.common.num_row_tiles} * params.num_heads;
+  const auto ctas = static_cast<uint32_t>(tiles < params.num_ctas ? tiles : params.num_ctas);
+  sm90_prefill_kernel<Config><<<ctas, Config::kThreads, Config::kBytes, stream>>>(params);
   return cudaGetLastError();
 }
 

@@ -9,15 +9,15 @@ cudaError_t launch_prefill_as(const Sm90PrefillParams& params, cudaStream_t stre
 namespace {
 
 // Calls `use` with the config of a launch.
-template <int kDim, bool kResidual, class Use>
+template <int kDim, ScoreType kScores, class Use>
 auto with_extra(const PrefillLaunch& launch, Use use) {
-  return launch.has_extra ? use(Sm90PrefillConfig<kDim, kResidual, true>())
-                          : use(Sm90PrefillConfig<kDim, kResidual, false>());
+  return launch.has_extra ? use(Sm90PrefillConfig<kDim, kScores, true>())
+                          : use(Sm90PrefillConfig<kDim, kScores, false>());
 }
 template <int kDim, class Use>
-auto with_residual(const PrefillLaunch& launch, Use use) {
-  return launch.has_residual ? with_extra<kDim, true>(launch, use)
-                             : with_extra<kDim, false>(launch, use);
+auto with_scores(const PrefillLaunch& launch, Use use) {
+  return launch.scores == ScoreType::kFp32 ? with_extra<kDim, ScoreType::kFp32>(launch, use)
+                                           : with_extra<kDim, ScoreType::kFp16>(launch, use);
 }
 
 }  // namespace
@@ -25,7 +25,7 @@ auto with_residual(const PrefillLaunch& launch, Use use) {
 cudaError_t launch_prefill(const PrefillLaunch& launch, const Sm90PrefillParams& params,
                            cudaStream_t stream) {
   const auto use = [&](auto config) { return launch_prefill_as<decltype(config)>(params, stream); };
-  return launch.head_dim == 64 ? with_residual<64>(launch, use) : with_residual<128>(launch, use);
+  return launch.head_dim == 64 ? with_scores<64>(launch, use) : with_scores<128>(launch, use);
 }
 
 }  // namespace mpfa::kernels::sm90

@@ -10,7 +10,8 @@ inline constexpr int kTileKeys = 128;  // keys of a step; a sequence's tokens be
 // The cache of a step, unpacked into what tensor cores read: sequences one after the other, each
 // from a multiple of kTileKeys on, and zeros behind its last key.
 struct UnpackedCache {
-  // [Hkv][capacity][d] FP16: K^ 2^kKeyExponent, of each 8 dims the even ones first.
+  // [Hkv][capacity][d] FP16: K^ 2^kKeyExponent with its residual, and what the first key lacks; of
+  // each 8 dims the even ones first.
   std::byte* keys = nullptr;
   // [Hkv][capacity][kMaxRank] FP16, times residual_factor(); or null.
   std::byte* residuals = nullptr;
@@ -22,12 +23,17 @@ struct UnpackedCache {
   int32_t capacity = 0;  // tokens, a multiple of kTileKeys
 };
 
+inline constexpr int kSchedulerWords = 64;
+
 struct Sm90PrefillParams {
   PrefillParams common = {};
   UnpackedCache cache = {};
   // KV heads [first_head, first_head + num_heads) of the cache, which are heads 0 on there.
   int32_t first_head = 0;
   int32_t num_heads = 0;
+  int32_t num_ctas = 0;  // that take tiles in turn, at most: one per multiprocessor
+  // [kSchedulerWords] the kernel's own; launch_unpack() writes what they begin with.
+  uint32_t* scheduler = nullptr;
   // CUtensorMap of each: boxes of 128 tokens and 64 columns, 16 columns, all dims.
   alignas(64) std::byte keys_map[128] = {};
   alignas(64) std::byte residuals_map[128] = {};

@@ -9,9 +9,13 @@ namespace mpfa::kernels::sm90 {
 
 inline constexpr int kPrefillRows = 128;  // query rows of a CTA
 
+// What scores and probabilities are kept in.
+enum class ScoreType { kFp32, kFp16 };
+
 // head_dim 64 or 128. has_extra: softcap.
 struct PrefillLaunch {
   int head_dim = 128;
+  ScoreType scores = ScoreType::kFp32;
   bool has_residual = false;
   bool has_extra = false;
 };

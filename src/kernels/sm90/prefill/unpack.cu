@@ -1,5 +1,6 @@
 // From pages of 4-bit keys and 8-bit values to what the prefill kernel reads by the copy engine:
-// FP16 keys, values with their tokens side by side. A CTA has a tile of keys of one KV head.
+// FP16 keys, with all that the cache keeps of them added up, and values with their tokens side by
+// side. A CTA has a tile of keys of one KV head.
 #include "kernels/any/decode/scores.cuh"
 #include "kernels/any/steps.cuh"
 #include "kernels/ptx/copy.cuh"
@@ -26,10 +27,10 @@ class Unpacker {
 
   __device__ void run() {
     find_pages();
+    if (p_.residual_rank > 0) load_directions();
     __syncthreads();
     start_values();
     unpack_keys();
-    if (p_.residual_rank > 0) unpack_residuals();
     ptx::wait_for_copies();
     __syncthreads();
     turn_values();
@@ -40,6 +41,7 @@ class Unpacker {
   static constexpr int kWords = kDim / 8;    // of a row of codes
   static constexpr int kValues = 0;          // [tokens][kDim], chunks exchanged
   static constexpr int kPages = kTileKeys * kDim;
+  static constexpr int kDirections = kPages + kTileKeys / 16 * 4;
 
   // ---- where tokens lie ----
 
@@ -70,56 +72,150 @@ class Unpacker {
 
   // ---- keys ----
 
-  // A word of codes a thread at a time.
+  // A thread has a word of codes of every kTokensApart-th token: eight dims, the same of each.
+  static constexpr int kTokensApart = kThreads / kWords;
+  static constexpr int kAtOnce = 4;  // tokens
+
   __device__ void unpack_keys() const {
+#pragma unroll 1
+    for (int first = thread_ / kWords; first < kTileKeys; first += kAtOnce * kTokensApart) {
+      if (p_.residual_rank > 0) {
+        unpack_keys_of<true>(first);
+      } else {
+        unpack_keys_of<false>(first);
+      }
+    }
+  }
+
+  template <bool kResidual>
+  __device__ __forceinline__ void unpack_keys_of(int first) const {
+    const int word = thread_ % kWords;
     std::byte* const rows = cache_.keys + (steps(to_head_, cache_.capacity) + place()) * kDim * 2;
-#pragma unroll 4
-    for (int i = thread_; i < kTileKeys * kWords; i += kThreads) {
-      const int token = i / kWords;
-      const int word = i % kWords;
-      uint32_t values[4] = {};
-      if (token < tokens()) {
-        const auto* codes = reinterpret_cast<const uint32_t*>(
-            p_.k_codes + offset(p_.k_codes_strides, token) + word * 4);
-        const auto* scale = reinterpret_cast<const uint8_t*>(
-            p_.k_scales + offset(p_.k_scales_strides, token) + word / 2);
-        const uint32_t pair = ptx::e4m3x2_to_f16x2_with_nan(__ldg(scale));
-        unpack_codes(__ldg(codes), __byte_perm(pair, 0, 0x1010), values);
-      }
-      *reinterpret_cast<uint4*>(rows + i * 16) =
-          make_uint4(values[0], values[1], values[2], values[3]);
+    uint32_t values[kAtOnce][4];
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) {
+      unpack_word(first + i * kTokensApart, word, values[i]);
+    }
+    if constexpr (kResidual) add_residuals(first, word, values);
+    if (tile_.tile == 0 && first == 0 && p_.k_first != nullptr) add_first_key(word, values[0]);
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) {
+      std::byte* const to = rows + (first + i * kTokensApart) * kDim * 2 + word * 16;
+      *reinterpret_cast<uint4*>(to) =
+          make_uint4(values[i][0], values[i][1], values[i][2], values[i][3]);
     }
   }
 
-  // Two values a thread at a time; zeros behind the last direction.
-  __device__ void unpack_residuals() const {
-    const uint32_t factor = residual_factor(residual_raise());
-    auto* const rows = reinterpret_cast<uint32_t*>(
-        cache_.residuals + (steps(to_head_, cache_.capacity) + place()) * kMaxRank * 2);
-    constexpr int kPairs = kMaxRank / 2;
-    for (int i = thread_; i < kTileKeys * kPairs; i += kThreads) {
-      const int token = i / kPairs;
-      const int pair = i % kPairs;
-      uint32_t values = 0;
-      if (token < tokens() && 2 * pair < p_.residual_rank) {
-        const auto* bytes = reinterpret_cast<const uint16_t*>(
-            p_.k_residual + offset(p_.k_residual_strides, token) + 2 * pair);
-        values = ptx::mul_f16x2(ptx::e4m3x2_to_f16x2_with_nan(__ldg(bytes)), factor);
+  __device__ __forceinline__ void unpack_word(int token, int word, uint32_t (&values)[4]) const {
+#pragma unroll
+    for (uint32_t& pair : values) pair = 0;
+    if (token >= tokens()) return;
+    const auto* codes = reinterpret_cast<const uint32_t*>(
+        p_.k_codes + offset(p_.k_codes_strides, token) + word * 4);
+    const auto* scale = reinterpret_cast<const uint8_t*>(
+        p_.k_scales + offset(p_.k_scales_strides, token) + word / 2);
+    const uint32_t pair = ptx::e4m3x2_to_f16x2_with_nan(__ldg(scale));
+    unpack_codes(__ldg(codes), __byte_perm(pair, 0, 0x1010), values);
+  }
+
+  // The sum of all directions, in FP32, to what the codes say.
+  __device__ __forceinline__ void add_residuals(int first, int word,
+                                                uint32_t (&values)[kAtOnce][4]) const {
+    float sums[kAtOnce][8];
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) to_floats(values[i], sums[i]);
+#pragma unroll 1
+    for (int pair = 0; pair < p_.residual_rank / 2; ++pair) {
+      uint32_t residuals[kAtOnce];
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        residuals[i] = residual_pair(first + i * kTokensApart, pair);
       }
-      rows[i] = values;
+      add_direction(2 * pair, word, residuals, sums, [](uint32_t x) { return ptx::low_f16(x); });
+      add_direction(2 * pair + 1, word, residuals, sums,
+                    [](uint32_t x) { return ptx::high_f16(x); });
+    }
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) to_pairs(sums[i], values[i]);
+  }
+
+  __device__ __forceinline__ uint32_t residual_pair(int token, int pair) const {
+    if (token >= tokens()) return 0;
+    const auto* bytes = reinterpret_cast<const uint16_t*>(
+        p_.k_residual + offset(p_.k_residual_strides, token) + 2 * pair);
+    return ptx::e4m3x2_to_f16x2_with_nan(__ldg(bytes));
+  }
+
+  template <class Half>
+  __device__ __forceinline__ void add_direction(int direction, int word,
+                                                const uint32_t (&residuals)[kAtOnce],
+                                                float (&sums)[kAtOnce][8], Half half) const {
+    const float4* const from =
+        reinterpret_cast<const float4*>(directions() + direction * kDim + word * 8);
+    const float4 low = from[0];
+    const float4 high = from[1];
+    const float dims[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) {
+      const float residual = half(residuals[i]);
+#pragma unroll
+      for (int j = 0; j < 8; ++j) sums[i][j] = fmaf(residual, dims[j], sums[i][j]);
     }
   }
 
-  __device__ int residual_raise() const {
-    const float k_scale = scale_of(p_.k_scale, p_.k_scale_strides, stats_row_, head_);
-    float largest = 0.0f;
-    for (int j = 0; j < p_.residual_rank; ++j) {
+  // What the sequence's first key lacks.
+  __device__ void add_first_key(int word, uint32_t (&values)[4]) const {
+    const auto* row =
+        reinterpret_cast<const uint16_t*>(p_.k_first + steps(pages()[0], p_.k_first_strides.page) +
+                                          steps(head_, p_.k_first_strides.head));
+    const float unit = power_of_two(kKeyExponent) / k_scale();
+    float sums[8];
+    to_floats(values, sums);
+#pragma unroll
+    for (int j = 0; j < 8; ++j) {
+      sums[j] += __uint_as_float(uint32_t{row[8 * word + j]} << 16) * unit;
+    }
+    to_pairs(sums, values);
+  }
+
+  // Pairs as unpack_codes() orders dims, and dims one after the other.
+  __device__ __forceinline__ static void to_floats(const uint32_t (&pairs)[4], float (&dims)[8]) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int dim = i % 2 * 4 + i / 2;
+      dims[dim] = ptx::low_f16(pairs[i]);
+      dims[dim + 2] = ptx::high_f16(pairs[i]);
+    }
+  }
+  __device__ __forceinline__ static void to_pairs(const float (&dims)[8], uint32_t (&pairs)[4]) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int dim = i % 2 * 4 + i / 2;
+      pairs[i] = ptx::f16x2(dims[dim], dims[dim + 2]);
+    }
+  }
+
+  // [rank][kDim] in the units of unpacked keys.
+  __device__ __forceinline__ float* directions() const {
+    return reinterpret_cast<float*>(shared_ + kDirections);
+  }
+
+  __device__ void load_directions() const {
+    const float* basis = p_.residual_basis + steps(stats_row_, p_.residual_basis_strides[0]) +
+                         steps(head_, p_.residual_basis_strides[1]);
+    const float unit = power_of_two(kKeyExponent) / k_scale();
+    for (int i = thread_; i < p_.residual_rank * kDim; i += kThreads) {
+      const int direction = i / kDim;
       const float scale = p_.residual_scale[steps(stats_row_, p_.residual_scale_strides[0]) +
                                             steps(head_, p_.residual_scale_strides[1]) +
-                                            steps(j, p_.residual_scale_strides[2])];
-      largest = fmaxf(largest, scale / k_scale);
+                                            steps(direction, p_.residual_scale_strides[2])];
+      directions()[i] =
+          basis[steps(direction, p_.residual_basis_strides[2]) + i % kDim] * (scale * unit);
     }
-    return residual_exponent(largest);
+  }
+
+  __device__ __forceinline__ float k_scale() const {
+    return scale_of(p_.k_scale, p_.k_scale_strides, stats_row_, head_);
   }
 
   // ---- values ----
@@ -212,13 +308,15 @@ __device__ bool is_needed(const DecodeParams& p, const KeyTile& tile) {
 template <int kDim>
 __global__ void __launch_bounds__(kThreads)
     unpack_kernel(const __grid_constant__ Sm90PrefillParams params) {
-  __shared__ __align__(16) std::byte shared[kTileKeys * kDim + kTileKeys / 16 * 4];
+  __shared__ __align__(16)
+      std::byte shared[kTileKeys * kDim + kTileKeys / 16 * 4 + kMaxRank * kDim * sizeof(float)];
   __shared__ KeyTile tile;
   if (threadIdx.x < 32) {
     const int lane = static_cast<int>(threadIdx.x);
     const KeyTile found = find_key_tile(params.common.step, static_cast<int>(blockIdx.x), lane);
     if (lane == 0) tile = found;
   }
+  if (blockIdx.x == 0 && blockIdx.y == 0 && threadIdx.x == 32) *params.scheduler = 0;
   __syncthreads();
   if (tile.sequence < 0 || !is_needed(params.common.attention, tile)) return;
   Unpacker<kDim>(params, tile, shared).run();

@@ -1,8 +1,0 @@
-#include "kernels/sm90/prefill/instantiate.cuh"
-
-namespace mpfa::kernels::sm90 {
-
-template cudaError_t launch_prefill_as<Sm90PrefillConfig<64, true, false>>(
-    const Sm90PrefillParams& params, cudaStream_t stream);
-
-}  // namespace mpfa::kernels::sm90
