@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "bench/gpu_command.h"
+#include "bench/prefill_command.h"
 #include "bench/samples.h"
 #include "bench/workload.h"
 #include "commands.h"
@@ -29,13 +30,16 @@ struct BenchOptions {
   CommonOptions common;
   WorkloadOptions workload;
   GpuCommandOptions gpu;
+  PrefillCommandOptions prefill;
   std::string shapes;
   int64_t repeat = 0;  // 0: the back end's default
   bool no_first_key = false;
 };
 
 constexpr int64_t kCpuRepeat = 10;
-constexpr int64_t kGpuRepeat = 20;
+
+// On a GPU.
+int64_t gpu_repeat(BenchMode mode) { return mode == BenchMode::kDecode ? 20 : 9; }
 
 // One shape's times.
 struct Timing {
@@ -176,8 +180,28 @@ void run_bench(BenchMode mode, BenchOptions options) {
 void run_decode(const CLI::App& command, const BenchOptions& options) {
   check_gpu_options(command, options.gpu, options.workload);
   if (options.gpu.backend != "cuda") return run_bench(BenchMode::kDecode, options);
-  run_gpu_decode(options.common, options.shapes, options.repeat == 0 ? kGpuRepeat : options.repeat,
-                 options.workload, options.gpu);
+  const int64_t repeat = options.repeat == 0 ? gpu_repeat(BenchMode::kDecode) : options.repeat;
+  run_gpu_decode(options.common, options.shapes, repeat, options.workload, options.gpu);
+}
+
+void run_prefill(const CLI::App& command, const BenchOptions& options) {
+  check_prefill_gpu_options(command, options.prefill, options.workload);
+  if (options.prefill.backend != "cuda") return run_bench(BenchMode::kPrefill, options);
+  const int64_t repeat = options.repeat == 0 ? gpu_repeat(BenchMode::kPrefill) : options.repeat;
+  run_gpu_prefill(options.common, options.shapes, repeat, options.workload, options.prefill);
+}
+
+std::string gpu_examples(BenchMode mode) {
+  switch (mode) {
+    case BenchMode::kAppend:
+      return "";
+    case BenchMode::kDecode:
+      return "  mpfa bench decode --backend cuda\n"
+             "  mpfa bench decode --backend cuda --shapes 8x32:8x128@64K --lengths uniform\n";
+    default:
+      return "  mpfa bench prefill --backend cuda\n"
+             "  mpfa bench prefill --backend cuda --shapes 1x32:8x128@64K --seqlen-q 8192\n";
+  }
 }
 
 void register_mode(CLI::App& bench, BenchMode mode) {
@@ -188,19 +212,15 @@ void register_mode(CLI::App& bench, BenchMode mode) {
       "and tokens of each sequence; a number may end in K (1024).\n\nExamples:\n"
       "  mpfa bench {0}\n  mpfa bench {0} --shapes 1x32:8x128@32K,8x40:8x128@4K --threads 2\n"
       "  mpfa bench {0} --shapes 1x9:3x64@2048 --repeat 50 --json times.json\n{2}",
-      mode_name(mode), internal::alternatives(internal::kHeadDims),
-      mode == BenchMode::kDecode
-          ? "  mpfa bench decode --backend cuda\n"
-            "  mpfa bench decode --backend cuda --shapes 8x32:8x128@64K --lengths uniform\n"
-          : ""));
+      mode_name(mode), internal::alternatives(internal::kHeadDims), gpu_examples(mode)));
   command->add_option("--shapes", options->shapes, "What to measure, separated by commas")
       ->type_name("LIST")
       ->default_str(default_shapes(mode));
   command
       ->add_option("--repeat", options->repeat,
-                   mode == BenchMode::kDecode
-                       ? fmt::format("Repetitions of each shape (on a GPU {})", kGpuRepeat)
-                       : "Repetitions of each shape")
+                   mode == BenchMode::kAppend
+                       ? "Repetitions of each shape"
+                       : fmt::format("Repetitions of each shape (on a GPU {})", gpu_repeat(mode)))
       ->check(whole_number(1, 1000000))
       ->type_name("N")
       ->default_str(std::to_string(kCpuRepeat));
@@ -216,10 +236,12 @@ void register_mode(CLI::App& bench, BenchMode mode) {
     add_kv_split_size_option(*command, options->workload.kv_split_size);
   }
   if (mode == BenchMode::kDecode) add_gpu_options(*command, options->gpu);
+  if (mode == BenchMode::kPrefill) add_prefill_gpu_options(*command, options->prefill);
   add_common_options(*command, options->common);
   command->callback([mode, options, command] {
     options->workload.first_key = !options->no_first_key;
     if (mode == BenchMode::kDecode) return run_decode(*command, *options);
+    if (mode == BenchMode::kPrefill) return run_prefill(*command, *options);
     run_bench(mode, *options);
   });
 }

@@ -12,24 +12,12 @@ if [[ $# -lt 1 || $# -gt 2 ]]; then
   sed -n '2,9s/^# \{0,1\}//p' "$0" >&2
   exit 2
 fi
-here=$(cd "$(dirname "$0")" && pwd)
-root=$(cd "$here/../.." && pwd)
 out=$1
-nvcc=${NVCC:-$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)}
+# shellcheck source-path=SCRIPTDIR source=common.sh
+source "$(dirname "$0")/common.sh"
 arch=${ARCH:-90a}
 # Those of the suites of mpfa bench.
 xqa=${XQA-"4:64:128 5:64:128 1:64:128 8:64:128 4:16:128 4:64:64"}
-
-find_package() {  # the folder of a Python package
-  python3 -c 'import importlib.util, pathlib, sys
-spec = importlib.util.find_spec(sys.argv[1])
-print(pathlib.Path(spec.origin).parent if spec else "")' "$1"
-}
-
-skip() {
-  echo "build_flashinfer.sh: $1; nothing is built" >&2
-  exit 0
-}
 
 [[ -x $nvcc ]] || skip "there is no nvcc"
 package=$(find_package flashinfer)
@@ -38,13 +26,7 @@ get="pip install --no-deps flashinfer-python==0.7.4"
 [[ -n $flashinfer ]] || skip "FlashInfer is not installed ($get)"
 [[ -f $flashinfer/include/flashinfer/attention/prefill.cuh ]] ||
   skip "FlashInfer's sources are not in '$flashinfer' ($get)"
-if [[ -z ${DLPACK:-} ]]; then
-  for DLPACK in "$root"/.venv/lib/python3*/site-packages/tvm_ffi/include \
-    "$(find_package tvm_ffi)/include"; do
-    [[ -f $DLPACK/dlpack/dlpack.h ]] && break
-  done
-fi
-[[ -f $DLPACK/dlpack/dlpack.h ]] || skip "dlpack/dlpack.h is not in '$DLPACK' (set DLPACK)"
+find_dlpack
 
 mkdir -p "$out/objects"
 # The flags of FlashInfer's own build (jit/core.py).
@@ -58,12 +40,6 @@ for cccl in libcudacxx/include cub thrust; do  # the wheel's, which is newer tha
   if [[ -d $flashinfer/cccl/$cccl ]]; then flags+=("-I$flashinfer/cccl/$cccl"); fi
 done
 
-commands=()
-objects=()
-add_object() {  # NAME SOURCE FLAGS...: a compilation to be run
-  objects+=("$out/objects/$1.o")
-  commands+=("$(printf '%q ' "$nvcc" "${flags[@]}" "${@:3}" -c "$2" -o "$out/objects/$1.o")")
-}
 for cache in Bf16Cache E4m3Cache; do
   for head_dim in 64 128; do
     add_object "fa2_${cache}_$head_dim" "$here/fa2.cu" "-DPEER_CACHE=$cache" \
@@ -73,8 +49,7 @@ done
 add_object fill "$here/fill.cu"
 add_object main "$here/flashinfer_decode.cc"
 add_object xqa_kernel "$here/xqa_kernel.cc"
-add_object gpu "$root/tools/bench/gpu.cc"
-add_object device "$root/src/cuda/device.cc"
+add_harness
 for config in $xqa; do
   IFS=: read -r group page head_dim <<<"$config"
   for cache in bf16:0 e4m3:2; do
@@ -88,11 +63,7 @@ for config in $xqa; do
       -o "$out/libxqa_${cache%:*}_g${group}_p${page}_d$head_dim.so")")
   done
 done
-printf '%s\0' "${commands[@]}" | xargs -0 -P "${JOBS:-2}" -I{} bash -c '{}'
-# shellcheck disable=SC2016  # the loader expands $ORIGIN
-"$nvcc" -cudart shared -Xlinker=-rpath,'$ORIGIN' "${objects[@]}" -ldl -o "$out/flashinfer_decode"
-rm -r "$out/objects"
-cp -L "$(dirname "$nvcc")/../lib64/libcudart.so.13" "$out/"
-cp "$here/decode_flashinfer.py" "$out/"
-echo "built in $out:"
-find "$out" -type f -printf '%f %kK\n'
+run_commands
+link_program flashinfer_decode -ldl
+cp "$here/decode_flashinfer.py" "$here/peers.py" "$out/"
+list_built

@@ -10,14 +10,22 @@ with 0.
 from __future__ import annotations
 
 import argparse
-import json
-import math
-import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
-Row = dict[str, Any]
+from peers import (
+    Row,
+    geometric_mean,
+    has_peer,
+    microseconds,
+    print_nothing_measured,
+    print_skipped,
+    print_table,
+    run_mpfa,
+    run_peer,
+    write_json,
+)
+
 # Not the cache's compensations: two cases that differ in nothing else are one for the peers.
 CASE_KEYS = ("batch_size", "num_q_heads", "num_kv_heads", "head_dim", "page_size", "seqlen_q")
 
@@ -40,46 +48,20 @@ def parse_arguments() -> tuple[argparse.Namespace, list[str]]:
     return parser.parse_known_args()
 
 
-def run_mpfa(command: str, options: list[str]) -> Row | None:
-    """What mpfa bench measured, or None where there is no GPU. Exits on any other failure."""
-    arguments = [command, "bench", "decode", "--backend", "cuda", "--json", "-", *options]
-    try:
-        result = subprocess.run(arguments, capture_output=True, text=True, check=False)
-    except FileNotFoundError:
-        sys.exit(f"{command}: not found (--mpfa names the command)")
-    if result.returncode == 1 and "--backend cuda: " in result.stderr:
-        print(f"decode_flashinfer.py: nothing is measured: {result.stderr.strip()}")
-        return None
-    if result.returncode != 0:
-        sys.exit(result.stderr)
-    return json.loads(result.stdout)
-
-
 def case_of(row: Row) -> str:
     """A case as flashinfer_decode reads it."""
     return " ".join(str(n) for n in [*(row[key] for key in CASE_KEYS), *row["seqlens_k"]])
 
 
-def run_peer(program: Path, cases: list[str], mpfa: Row) -> list[Row]:
-    flush_mib = mpfa["flush_bytes"] >> 20
+def peer_options(mpfa: Row) -> list[str]:
     caches = max(row["num_caches"] for row in mpfa["results"])
-    arguments = [str(program.resolve()), str(mpfa["repeat"]), str(caches), str(flush_mib)]
-    result = subprocess.run(
-        arguments, input="\n".join(cases) + "\n", stdout=subprocess.PIPE, text=True, check=False
-    )
-    if result.returncode != 0:
-        sys.exit(f"{program} ended with {result.returncode}")
-    return [json.loads(line) for line in result.stdout.splitlines()]
+    return [str(n) for n in (mpfa["repeat"], caches, mpfa["flush_bytes"] >> 20)]
 
 
 def best(rows: list[Row], cache: str, time: str) -> Row | None:
     """The kernel over a type of cache that is fastest by a time."""
     measured = [row for row in rows if row["kv"] == cache and time in row]
     return min(measured, key=lambda row: row[time], default=None)
-
-
-def microseconds(seconds: float) -> str:
-    return f"{seconds * 1e6:.1f}"
 
 
 def peer_cells(rows: list[Row], cache: str, mpfa: Row) -> list[str]:
@@ -91,14 +73,6 @@ def peer_cells(rows: list[Row], cache: str, mpfa: Row) -> list[str]:
             return ["-"] * 6
         cells += [microseconds(peer[time]), f"{peer[time] / mpfa[time]:.2f}", peer["kernel"]]
     return cells
-
-
-def print_table(header: list[str], table: list[list[str]]) -> None:
-    widths = [max(len(row[i]) for row in [header, *table]) for i in range(len(header))]
-    for row in [header, *table]:
-        cells = [row[0].ljust(widths[0])]
-        cells += [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
-        print("  ".join(cells).rstrip())
 
 
 def label(row: Row) -> str:
@@ -119,35 +93,30 @@ def label(row: Row) -> str:
     return ", ".join(parts)
 
 
-def print_skipped(cases: list[str], peers: list[Row], labels: dict[str, str]) -> None:
+def skipped_cases(
+    cases: list[str], peers: list[Row], labels: dict[str, str]
+) -> dict[str, list[str]]:
+    """By reason."""
     reasons: dict[str, list[str]] = {}
     for row in peers:
         if "skipped" in row:
             reason = f"{row['kernel']}, {row['kv']}: {row['skipped']}"
             reasons.setdefault(reason, []).append(labels[cases[row["case"]]])
-    for reason, where in reasons.items():
-        print(f"not measured: {reason} ({len(where)} of {len(cases)} cases, first {where[0]})")
-
-
-def geometric_mean(values: list[float]) -> float:
-    return math.exp(sum(math.log(value) for value in values) / len(values))
+    return reasons
 
 
 def main() -> int:
     arguments, options = parse_arguments()
-    if not arguments.peer.is_file():
-        print(
-            f"decode_flashinfer.py: nothing is measured: {arguments.peer} is not there "
-            "(build_flashinfer.sh makes it)"
-        )
+    if not has_peer(arguments.peer, "build_flashinfer.sh"):
         return 0
-    mpfa = run_mpfa(arguments.mpfa, options)
-    if mpfa is None:
+    mpfa = run_mpfa(arguments.mpfa, "decode", options)
+    if isinstance(mpfa, str):
+        print_nothing_measured(mpfa)
         return 0
     results = mpfa["results"]
     labels = {case_of(row): label(row) for row in reversed(results)}
     cases = list(dict.fromkeys(case_of(row) for row in results))
-    peers = run_peer(arguments.peer, cases, mpfa)
+    peers = run_peer(arguments.peer, peer_options(mpfa), cases)
 
     print(
         f"{mpfa['gpu']}, copy speed {mpfa['copy_gb_per_s']:.0f} GB/s, "
@@ -173,10 +142,10 @@ def main() -> int:
     for name, cache in (("BF16", "bf16"), ("FP8", "e4m3")):
         if ratios[cache]:
             print(f"{name}: {geometric_mean(ratios[cache]):.2f} times mpfa's time (geometric mean)")
-    print_skipped(cases, peers, labels)
+    print_skipped(skipped_cases(cases, peers, labels), len(cases))
     if arguments.json:
         document = {"mpfa": mpfa, "peers": [{**row, "inputs": cases[row["case"]]} for row in peers]}
-        arguments.json.write_text(json.dumps(document, indent=2) + "\n")
+        write_json(arguments.json, document)
     return 0
 
 

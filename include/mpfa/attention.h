@@ -28,6 +28,25 @@ struct AttentionParams {
   const DLTensor* error_count = nullptr;
 };
 
+// How a GPU of compute capability 9.0 (Hopper) multiplies long queries, those that max_seqlen_q of
+// the plan lets have more than 16 rows: a hint. Everything else computes as kFp16 does: other GPUs,
+// short queries, caches with delta_s, plans whose keys need too much memory (plan()). On the CPU it
+// means nothing.
+enum class PrefillPrecision {
+  kAuto,  // kFp16
+  // Probabilities and values in FP16, scores in FP32: the most accurate. An error of about 2e-3 of
+  // the output, by relative L2, from rounding alone.
+  kFp16,
+  // Probabilities in e4m3, which values are, and scores in FP32. Rounding the probabilities gives
+  // an error of 2e-2 to 3e-2 where many keys count alike, less where few do, and of up to 1e-2 in
+  // lse. Exact up to logits of 2^20; beyond 2^31 results may be wrong.
+  kFp8,
+  // As kFp8, with scores in FP16: the fastest. Exponents of 2 are rounded to 11 bits of the largest
+  // that the row could reach, which costs accuracy from logits of some hundred on; beyond 4 * 10^4
+  // results may be wrong or NaN.
+  kFp8Fp16Scores,
+};
+
 // The most that the calls under one plan may need. Lengths above them are an error.
 struct PlanParams {
   DLDevice device = {kDLCPU, 0};
@@ -47,6 +66,7 @@ struct PlanParams {
   // Results of a sequence do not depend on the others of its batch: so it always is on the CPU, and
   // on a GPU where parts have a fixed size, which costs some speed.
   bool batch_invariant = false;
+  PrefillPrecision prefill_precision = PrefillPrecision::kAuto;
 };
 
 // What plan() returns; attention() refuses a changed one.
@@ -59,6 +79,12 @@ struct Plan {
 // Splits the work; depends on nothing but `params` (and on a GPU, on its model), so that results do
 // not depend on the machine's thread count. Errors: InvalidArgument, also where the workspace would
 // exceed 2^63 - 1 bytes.
+//
+// On a GPU of compute capability 9.0 the workspace of a plan for long queries has room for unpacked
+// keys and values: 3 head_dim bytes for each of min(batch_size, total_seqlen_q) * max_seqlen_k
+// tokens (a sequence's rounded up to 128) and KV head, of as many heads at once as fit 512 MiB, at
+// least one. Where one takes more than 4 GiB there is no such room, and the kernel for all GPUs
+// takes the calls: max_seqlen_k should not be larger than need be.
 Plan plan(const PlanParams& params);
 
 // Shares the work of one step out to a GPU's multiprocessors and writes that into the workspace,

@@ -39,6 +39,10 @@ void check_plan_params(const PlanParams& p, std::string_view prefix = "") {
   MPFA_CHECK(p.kv_split_size >= 0 && p.kv_split_size % kSplitGranularity == 0, prefix,
              "kv_split_size = ", p.kv_split_size, ": must be 0 (chosen by plan) or a multiple of ",
              kSplitGranularity);
+  const int precision = static_cast<int>(p.prefill_precision);
+  MPFA_CHECK(precision >= 0 && precision <= static_cast<int>(PrefillPrecision::kFp8Fp16Scores),
+             prefix, "prefill_precision = ", precision,
+             ": must be 0 (kAuto), 1 (kFp16), 2 (kFp8) or 3 (kFp8Fp16Scores)");
 }
 
 // Rows of q that may belong to split sequences.

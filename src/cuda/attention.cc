@@ -9,9 +9,11 @@
 #include "cuda/device.h"
 #include "cuda/device_args.h"
 #include "cuda/kernel_params.h"
+#include "cuda/sm90_prefill.h"
 #include "cuda/tensor_map.h"
 #include "kernels/any/decode/schedule.h"
 #include "kernels/any/prefill/prefill.h"
+#include "kernels/sm90/prefill/prefill.h"
 
 namespace mpfa::internal {
 namespace {
@@ -206,6 +208,7 @@ struct CheckedCall {
   int32_t* error_count;
   const DeviceInfo& info;
   bool is_scheduled;
+  int64_t unpacked_bytes;
 };
 
 ScheduleParams schedule_params(const CheckedCall& call, const DecodePlan& decode) {
@@ -227,17 +230,33 @@ bool has_pieces(const ActivationTensor& tensor) {
          tensor.head_stride % 16 == 0;
 }
 
+// What the call itself needs at most, as far as the host sees it.
+PlanParams limits_of(const CheckedCall& call) {
+  PlanParams limits = call.plan.params;
+  limits.total_seqlen_q = call.in.q.rows;
+  limits.batch_size = call.in.batch_size;
+  const int64_t pages = call.in.block_table.size(1);
+  const int64_t page_size = call.in.cache.page_size;
+  if (pages < limits.max_seqlen_k / page_size) limits.max_seqlen_k = pages * page_size;
+  return limits;
+}
+
 void enqueue_prefill(const CheckedCall& call, cudaStream_t stream) {
   const AttentionInputs& in = call.in;
+  const PlanParams limits = limits_of(call);
   kernels::PrefillParams p;
   p.attention = decode_params(in, call.out, call.lse, {}, nullptr, call.error_count);
   p.step = schedule_params(call, {});
-  PlanParams here = call.plan.params;
-  here.total_seqlen_q = in.q.rows;
-  here.batch_size = in.batch_size;
-  p.num_row_tiles = static_cast<int32_t>(max_row_tiles(here, kernels::kPrefillRows));
+  p.num_row_tiles = static_cast<int32_t>(max_row_tiles(limits, kernels::kPrefillRows));
   p.q_has_pieces = has_pieces(in.q) ? 1 : 0;
   p.out_has_pieces = has_pieces(call.out) ? 1 : 0;
+  if (!in.cache.delta_s && is_for_sm90_prefill(call.plan.params)) {
+    static_assert(kernels::sm90::kPrefillRows == kernels::kPrefillRows);
+    std::byte* const workspace =
+        call.workspace + prefill_workspace_begin(make_decode_plan(call.plan.params));
+    enqueue_sm90_prefill({p, call.plan.params, limits, workspace, call.unpacked_bytes}, stream);
+    return;
+  }
   const kernels::PrefillLaunch launch{in.cache.head_dim, in.cache.delta_s || in.softcap > 0};
   check_cuda(kernels::launch_prefill(launch, p, stream), "launch of the prefill kernel");
 }
@@ -293,7 +312,7 @@ void cuda_schedule(const KvCacheView& cache, const DLTensor& block_table, const 
 }
 
 void cuda_attention(const AttentionCall& call, const AttentionParams& params, const Plan& plan,
-                    cudaStream_t stream) {
+                    cudaStream_t stream, int64_t unpacked_bytes) {
   DeviceArgs args(call.q, "q");
   check_plan_device(plan, args.device(), "q");
   const KvCacheView cache = args.take(call.cache);
@@ -323,12 +342,18 @@ void cuda_attention(const AttentionCall& call, const AttentionParams& params, co
   int32_t* const error_count = args.error_counter(params.error_count);
   if (in.q.rows == 0 || in.batch_size == 0) return;
 
-  const CheckedCall checked{in, out, lse, plan, workspace, error_count, info, params.is_scheduled};
+  const CheckedCall checked{
+      in, out, lse, plan, workspace, error_count, info, params.is_scheduled, unpacked_bytes};
   if (is_prefill(plan, in.cache, in.cu_seqlens_q)) {
     enqueue_prefill(checked, stream);
   } else {
     enqueue_decode(checked, stream);
   }
+}
+
+void cuda_attention(const AttentionCall& call, const AttentionParams& params, const Plan& plan,
+                    cudaStream_t stream) {
+  cuda_attention(call, params, plan, stream, kUnpackedBytes);
 }
 
 }  // namespace mpfa::internal

@@ -12,5 +12,8 @@ void cuda_schedule(const KvCacheView& cache, const DLTensor& block_table, const 
                    const DLTensor& workspace, cudaStream_t stream);
 void cuda_attention(const AttentionCall& call, const AttentionParams& params, const Plan& plan,
                     cudaStream_t stream);
+// `unpacked_bytes`: a bound below kUnpackedBytes (sm90_prefill.h), for tests.
+void cuda_attention(const AttentionCall& call, const AttentionParams& params, const Plan& plan,
+                    cudaStream_t stream, int64_t unpacked_bytes);
 
 }  // namespace mpfa::internal

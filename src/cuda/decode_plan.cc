@@ -5,6 +5,7 @@
 #include "core/ceil_div.h"
 #include "cuda/device.h"
 #include "cuda/plan.h"
+#include "cuda/sm90_prefill.h"
 #include "kernels/any/decode/schedule.h"
 #include "kernels/any/prefill/prefill.h"
 
@@ -83,8 +84,18 @@ Plan cuda_plan(const PlanParams& params) {
     plan.max_num_splits =
         std::max<int64_t>(1, ceil_div(params.max_seqlen_k, plan.params.kv_split_size));
   }
-  plan.workspace_bytes = make_decode_plan(plan.params).layout.total_bytes;
+  const DecodePlan decode = make_decode_plan(plan.params);
+  plan.workspace_bytes = decode.layout.total_bytes;
+  if (is_for_sm90_prefill(plan.params)) {
+    plan.workspace_bytes =
+        prefill_workspace_begin(decode) + sm90_prefill_workspace_bytes(plan.params);
+  }
   return plan;
+}
+
+int64_t prefill_workspace_begin(const DecodePlan& plan) {
+  constexpr int64_t kAlignment = 1024;
+  return ceil_div(plan.layout.total_bytes, kAlignment) * kAlignment;
 }
 
 int choose_warps(const kernels::DecodeLaunch& launch, int rank, bool has_delta, int shared_bytes) {

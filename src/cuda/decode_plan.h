@@ -26,6 +26,9 @@ bool is_for_prefill(const PlanParams& params, bool has_delta);
 // Errors: InvalidArgument where the plan's maxima are too large for the kernels.
 DecodePlan make_decode_plan(const PlanParams& params);
 
+// Where the workspace of prefill begins, behind decode's.
+int64_t prefill_workspace_begin(const DecodePlan& plan);
+
 // The number of warps of a call's launch, whose other members are set: what fits shared memory.
 int choose_warps(const kernels::DecodeLaunch& launch, int rank, bool has_delta, int shared_bytes);
 

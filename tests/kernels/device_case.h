@@ -68,6 +68,7 @@ class DeviceCase {
   int32_t errors() const;
   const Plan& plan() const { return plan_; }
   DeviceMemory& workspace() { return *workspace_; }
+  DLTensor workspace_tensor();
   DeviceCopies& copies() { return copies_; }
 
   const DLTensor* out = nullptr;
@@ -80,8 +81,6 @@ class DeviceCase {
   AttentionParams params;
 
  private:
-  DLTensor workspace_tensor();
-
   AttentionCase& host_;
   DeviceCopies copies_;
   Plan plan_;

@@ -7,18 +7,28 @@
 
 #include "kernels/attention_steps.h"
 #include "kernels/device_case.h"
+#include "kernels/prefill_precision.h"
 
 namespace mpfa::testing {
 namespace {
 
-// Runs a problem and compares it with the oracle.
-void expect_right(const AttentionShape& shape, uint32_t seed = 1) {
-  SCOPED_TRACE(describe(shape) + " seed " + std::to_string(seed));
-  AttentionCase host(shape, seed);
-  DeviceCase device(host);
-  ASSERT_GT(device.plan().params.max_seqlen_q, 16) << "this is the decode kernel's";
-  attend_and_expect_right(host, device, rounding_of(shape));
-}
+// The precisions that a plan may ask for.
+class Prefill : public PrefillPrecisionTest {
+ protected:
+  // Runs a problem and compares it with the oracle. delta_s is for the kernel of kFp16 alone.
+  static void expect_right(AttentionShape shape, uint32_t seed = 1) {
+    if (GetParam() != PrefillPrecision::kFp16) shape.delta_s = false;
+    SCOPED_TRACE(describe(shape) + " seed " + std::to_string(seed));
+    AttentionCase host(shape, seed);
+    DeviceCase device(host, limits());
+    ASSERT_GT(device.plan().params.max_seqlen_q, 16) << "this is the decode kernel's";
+    attend_and_expect_right(host, device, rounding_of(shape));
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Precisions, Prefill,
+                         ::testing::Values(PrefillPrecision::kFp16, PrefillPrecision::kFp8,
+                                           PrefillPrecision::kFp8Fp16Scores),
+                         PrefillPrecisionTest::name);
 
 AttentionShape prefill_shape() {
   AttentionShape shape;
@@ -30,9 +40,9 @@ AttentionShape prefill_shape() {
   return shape;
 }
 
-TEST(Prefill, GroupSizes) {
+TEST_P(Prefill, GroupSizes) {
   for (const int64_t head_dim : {64, 128}) {
-    for (const int64_t group_size : {1, 3, 4, 8, 16}) {
+    for (const int64_t group_size : {1, 2, 3, 4, 5, 6, 7, 8, 16}) {
       AttentionShape shape = prefill_shape();
       shape.head_dim = head_dim;
       shape.group_size = group_size;
@@ -43,7 +53,7 @@ TEST(Prefill, GroupSizes) {
   }
 }
 
-TEST(Prefill, PagesAndCompensations) {
+TEST_P(Prefill, PagesAndCompensations) {
   for (const int64_t page_size : {16, 32, 64, 128}) {
     for (const int64_t rank : {0, 4, 8, 16}) {
       AttentionShape shape = prefill_shape();
@@ -62,7 +72,7 @@ TEST(Prefill, PagesAndCompensations) {
   }
 }
 
-TEST(Prefill, Lengths) {
+TEST_P(Prefill, Lengths) {
   for (const int64_t head_dim : {64, 128}) {
     AttentionShape shape = prefill_shape();
     shape.head_dim = head_dim;
@@ -77,7 +87,7 @@ TEST(Prefill, Lengths) {
   }
 }
 
-TEST(Prefill, ManySequences) {
+TEST_P(Prefill, ManySequences) {
   AttentionShape shape = prefill_shape();
   shape.seqlens_q = {40};
   shape.seqlens_k = {43};
@@ -90,7 +100,7 @@ TEST(Prefill, ManySequences) {
   expect_right(shape);
 }
 
-TEST(Prefill, LongKeys) {
+TEST_P(Prefill, LongKeys) {
   AttentionShape shape = prefill_shape();
   shape.seqlens_q = {17};
   shape.seqlens_k = {1203};
@@ -99,7 +109,7 @@ TEST(Prefill, LongKeys) {
   expect_right(shape);
 }
 
-TEST(Prefill, MasksAndScores) {
+TEST_P(Prefill, MasksAndScores) {
   for (int variant = 0; variant < 8; ++variant) {
     AttentionShape shape = prefill_shape();
     shape.group_size = 2;
@@ -116,7 +126,7 @@ TEST(Prefill, MasksAndScores) {
   }
 }
 
-TEST(Prefill, WindowsThatEndBeforeTheDiagonal) {
+TEST_P(Prefill, WindowsThatEndBeforeTheDiagonal) {
   for (const int64_t window : std::vector<int64_t>{0, 1, 63, 64, int64_t{1} << 40}) {
     AttentionShape shape = prefill_shape();
     shape.head_dim = 64;
@@ -127,7 +137,7 @@ TEST(Prefill, WindowsThatEndBeforeTheDiagonal) {
   }
 }
 
-TEST(Prefill, Halves) {
+TEST_P(Prefill, Halves) {
   AttentionShape shape = prefill_shape();
   shape.q_type = kF16;
   shape.residual_rank = 16;
@@ -135,7 +145,7 @@ TEST(Prefill, Halves) {
   expect_right(shape);
 }
 
-TEST(Prefill, NanOfKeysThatAreSeen) {
+TEST_P(Prefill, NanOfKeysThatAreSeen) {
   for (uint32_t seed = 1; seed <= 6; ++seed) {
     AttentionShape shape = prefill_shape();
     shape.nan_inside = true;
@@ -148,14 +158,15 @@ TEST(Prefill, NanOfKeysThatAreSeen) {
   }
 }
 
-TEST(Prefill, Magnitudes) {
+TEST_P(Prefill, Magnitudes) {
+  if (GetParam() != PrefillPrecision::kFp16) GTEST_SKIP() << "logits beyond what it takes";
   for (const AttentionShape& shape : with_query_magnitudes(prefill_shape())) expect_right(shape);
   AttentionShape small = prefill_shape();
   small.head_dim = 64;
   for (const AttentionShape& shape : with_scale_magnitudes(small)) expect_right(shape);
 }
 
-TEST(Prefill, Strides) {
+TEST_P(Prefill, Strides) {
   AttentionShape two_heads = prefill_shape();
   two_heads.num_kv_heads = 2;
   for (const AttentionShape& shape : with_gaps(two_heads)) expect_right(shape);
@@ -198,9 +209,9 @@ class OddRows {
   DLTensor tensor_ = {};
 };
 
-TEST(Prefill, RowsAlignedToTheirElements) {
+TEST_P(Prefill, RowsAlignedToTheirElements) {
   AttentionCase host(prefill_shape(), 2);
-  DeviceCase device(host);
+  DeviceCase device(host, limits());
   OddRows q(*device.q);
   OddRows out(*device.out);
   q.copy(*device.q, true);
@@ -212,7 +223,7 @@ TEST(Prefill, RowsAlignedToTheirElements) {
   out.copy(*even_out, false);
   device.out = even_out;
   device.fetch();
-  host.expect_matches_reference();
+  expect_matches(host, device);
 }
 
 }  // namespace

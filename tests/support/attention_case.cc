@@ -285,7 +285,27 @@ double AttentionCase::score_magnitude(int64_t row, int64_t q_head) const {
   return sum * s.params.softmax_scale.value_or(1.0f / std::sqrt(static_cast<float>(s.head_dim)));
 }
 
-void AttentionCase::expect_matches_reference(double score_rounding) {
+double AttentionCase::relative_error() {
+  TestTensor expected(kF64, out_->shape());
+  internal::attention_reference(*expected.ptr(), nullptr, *q_->ptr(), cache_, *block_table_->ptr(),
+                                seq_lens(), cu_seqlens_q(), params());
+  double norm = 0.0;
+  double error = 0.0;
+  for (int64_t row = 0; row < total_q_; ++row) {
+    for (int64_t h = 0; h < num_q_heads(); ++h) {
+      for (int64_t i = 0; i < shape_.head_dim; ++i) {
+        const double want = expected.at<double>(row, h, i);
+        if (std::isnan(want)) continue;
+        const double difference = out_->get({row, h, i}) - want;
+        norm += want * want;
+        error += difference * difference;
+      }
+    }
+  }
+  return std::sqrt(error / norm);
+}
+
+void AttentionCase::expect_matches_reference(const Rounding& rounding) {
   TestTensor expected(kF64, out_->shape());
   TestTensor expected_lse(kF64, lse_->shape());
   internal::attention_reference(*expected.ptr(), expected_lse.ptr(), *q_->ptr(), cache_,
@@ -297,10 +317,11 @@ void AttentionCase::expect_matches_reference(double score_rounding) {
       const std::string where = " of row " + std::to_string(row) + " head " + std::to_string(h);
       // FP32 sums of large scores err by their size, and so does what is left when they cancel.
       const double score_error =
-          ((is_fp32 ? 2e-7 : 1e-6) + score_rounding) * score_magnitude(row, h);
+          ((is_fp32 ? 2e-7 : 1e-6) + rounding.scores) * score_magnitude(row, h);
       // BF16 and FP16: rounding P to BF16 (2^-9 of each term) and the output to its type. FP32:
       // sums of products in another order.
-      const double relative = (is_fp32 ? 2e-5 : 1e-2) + std::min(score_error, 0.02);
+      const double relative =
+          (is_fp32 ? 2e-5 : 1e-2) + std::min(score_error, 0.02) + rounding.probabilities;
       const double want_lse = expected_lse.at<double>(row, h);
       const double got_lse = lse_->get({row, h});
       if (std::isinf(want_lse) || std::isnan(want_lse)) {
@@ -308,7 +329,8 @@ void AttentionCase::expect_matches_reference(double score_rounding) {
             << "lse" << where << ": " << got_lse << ", want " << want_lse;
       } else {
         const double near = std::clamp(want_lse, -kLargest, kLargest);
-        const double tolerance = (is_fp32 ? 2e-5 : 2e-4) * (1 + std::abs(near)) + score_error;
+        const double tolerance =
+            (is_fp32 ? 2e-5 : 2e-4) * (1 + std::abs(near)) + score_error + rounding.probabilities;
         ASSERT_NEAR(got_lse, near, tolerance) << "lse" << where;
       }
       double norm = 0;

@@ -46,6 +46,16 @@ struct AttentionShape {
 
 std::string describe(const AttentionShape& shape);
 
+// What a kernel's arithmetic adds to the errors that FP32, or 16-bit q and out, explain.
+struct Rounding {
+  Rounding(double of_scores = 0.0,  // NOLINT(google-explicit-constructor)
+           double of_probabilities = 0.0)
+      : scores(of_scores), probabilities(of_probabilities) {}
+
+  double scores;         // of the parts of a score, relative to their size
+  double probabilities;  // of a row's probabilities, relative to each
+};
+
 class AttentionCase {
  public:
   AttentionCase(AttentionShape shape, uint32_t seed);
@@ -54,10 +64,11 @@ class AttentionCase {
   void poison_results();
   // Runs attention() into poisoned out() and lse().
   void run();
-  // Runs the oracle and compares; every difference beyond what the type of q and the FP32 or BF16
-  // arithmetic explain is a test failure. `score_rounding`: what else the parts of a score may err
-  // by, relative to their size.
-  void expect_matches_reference(double score_rounding = 0.0);
+  // Runs the oracle and compares; every difference beyond what the type of q, the FP32 or BF16
+  // arithmetic and `rounding` explain is a test failure.
+  void expect_matches_reference(const Rounding& rounding = {});
+  // Of out() against the oracle's, all rows together, by relative L2; rows with NaN do not count.
+  double relative_error();
 
   const AttentionShape& shape() const { return shape_; }
   TestTensor& out() { return *out_; }

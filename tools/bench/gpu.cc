@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "bench/sm_clock.h"
+
 namespace mpfa::tools {
 
 using internal::check_cuda;
@@ -76,10 +78,11 @@ void GpuGraph::launch(cudaStream_t stream) const {
   check_cuda(cudaGraphLaunch(exec_, stream), "cudaGraphLaunch");
 }
 
-GpuTimer::GpuTimer(cudaStream_t stream, int64_t flush_bytes)
+GpuTimer::GpuTimer(cudaStream_t stream, int64_t flush_bytes, SmClock* clock)
     : stream_(stream),
       flush_bytes_(static_cast<size_t>(flush_bytes)),
-      flush_(allocate_gpu_memory(flush_bytes_)) {
+      flush_(allocate_gpu_memory(flush_bytes_)),
+      clock_(clock) {
   check_cuda(cudaEventCreate(&started_), "cudaEventCreate");
   check_cuda(cudaEventCreate(&stopped_), "cudaEventCreate");
 }
@@ -93,15 +96,19 @@ GpuTimer::~GpuTimer() {
 // for that is not measured.
 void GpuTimer::start() {
   check_cuda(cudaMemsetAsync(flush_.get(), 0, flush_bytes_, stream_), "cudaMemsetAsync");
+  if (clock_ != nullptr) clock_->start(stream_);
   check_cuda(cudaEventRecord(started_, stream_), "cudaEventRecord");
 }
 
 double GpuTimer::stop() {
   check_cuda(cudaEventRecord(stopped_, stream_), "cudaEventRecord");
+  if (clock_ != nullptr) clock_->stop(stream_);
   check_cuda(cudaEventSynchronize(stopped_), "cudaEventSynchronize");
   float milliseconds = 0.0f;
   check_cuda(cudaEventElapsedTime(&milliseconds, started_, stopped_), "cudaEventElapsedTime");
   return std::max(static_cast<double>(milliseconds) * 1e-3, 1e-9);  // rates divide by it
 }
+
+double GpuTimer::read_clock() const { return clock_->mhz(); }
 
 }  // namespace mpfa::tools

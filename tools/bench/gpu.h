@@ -82,10 +82,14 @@ class GpuGraph {
   cudaGraphExec_t exec_ = nullptr;
 };
 
+class SmClock;
+
 // Times of work on one stream, each after `flush_bytes` were written.
 class GpuTimer {
  public:
-  GpuTimer(cudaStream_t stream, int64_t flush_bytes);
+  // `clock`, which may be null, is read around each repetition, outside its time, and outlives
+  // this.
+  GpuTimer(cudaStream_t stream, int64_t flush_bytes, SmClock* clock = nullptr);
   GpuTimer(const GpuTimer&) = delete;
   GpuTimer& operator=(const GpuTimer&) = delete;
   ~GpuTimer();
@@ -94,11 +98,14 @@ class GpuTimer {
   template <typename Fn>
   Samples time(int64_t repeat, Fn&& enqueue) {
     Samples samples;
+    clocks_mhz_.clear();
     for (int64_t i = -kWarmUps; i < repeat; ++i) {
       start();
       enqueue();
       const double seconds = stop();
-      if (i >= 0) samples.seconds.push_back(seconds);
+      if (i < 0) continue;
+      samples.seconds.push_back(seconds);
+      if (clock_ != nullptr) clocks_mhz_.push_back(read_clock());
     }
     return samples;
   }
@@ -106,14 +113,21 @@ class GpuTimer {
     return time(repeat, [&] { graph.launch(stream_); });
   }
 
+  // Of the multiprocessors, median over the repetitions of the last time(); 0 without a clock.
+  double clock_mhz() const { return clocks_mhz_.empty() ? 0.0 : median(clocks_mhz_); }
+  cudaStream_t stream() const { return stream_; }
+
  private:
   static constexpr int64_t kWarmUps = 2;
   void start();
   double stop();
+  double read_clock() const;
 
   cudaStream_t stream_;
   size_t flush_bytes_;
   GpuMemory flush_;
+  SmClock* clock_;
+  std::vector<double> clocks_mhz_;
   cudaEvent_t started_ = nullptr;
   cudaEvent_t stopped_ = nullptr;
 };

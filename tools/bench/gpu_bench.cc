@@ -18,22 +18,6 @@ namespace {
 // Of the memory that is free: tables, queries, workspaces and what the allocator loses.
 constexpr double kUsableMemory = 0.95;
 
-std::string device_name() {
-  int count = 0;
-  const cudaError_t error = cudaGetDeviceCount(&count);
-  if (error != cudaSuccess || count == 0) {
-    throw IoError(fmt::format("--backend cuda: there is no CUDA device here{}{}",
-                              error != cudaSuccess ? ": " : "",
-                              error != cudaSuccess ? cudaGetErrorString(error) : ""));
-  }
-  int device = 0;
-  check_cuda(cudaGetDevice(&device), "cudaGetDevice");
-  internal::device_info(device);  // throws where the GPU is too old
-  cudaDeviceProp properties{};
-  check_cuda(cudaGetDeviceProperties(&properties, device), "cudaGetDeviceProperties");
-  return properties.name;
-}
-
 double free_memory() {
   size_t free = 0;
   size_t total = 0;
@@ -53,6 +37,22 @@ int64_t fitting_caches(const DecodeCase& decode, int64_t wanted) {
 }
 
 }  // namespace
+
+std::string gpu_name() {
+  int count = 0;
+  const cudaError_t error = cudaGetDeviceCount(&count);
+  if (error != cudaSuccess || count == 0) {
+    throw IoError(fmt::format("--backend cuda: there is no CUDA device here{}{}",
+                              error != cudaSuccess ? ": " : "",
+                              error != cudaSuccess ? cudaGetErrorString(error) : ""));
+  }
+  int device = 0;
+  check_cuda(cudaGetDevice(&device), "cudaGetDevice");
+  internal::device_info(device);  // throws where the GPU is too old
+  cudaDeviceProp properties{};
+  check_cuda(cudaGetDeviceProperties(&properties, device), "cudaGetDeviceProperties");
+  return properties.name;
+}
 
 struct GpuBench::Impl {
   explicit Impl(const GpuBenchOptions& bench_options)
@@ -84,7 +84,7 @@ struct GpuBench::Impl {
 };
 
 GpuBench::GpuBench(const GpuBenchOptions& options) {
-  std::string name = device_name();
+  std::string name = gpu_name();
   impl_ = std::make_unique<Impl>(options);
   impl_->reference.name = std::move(name);
   impl_->reference.empty_kernel_s =

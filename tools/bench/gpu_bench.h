@@ -33,6 +33,9 @@ struct GpuDecodeTimes {
   int64_t num_caches = 1;
 };
 
+// The current device's. Throws IoError where there is no GPU or the build has no CUDA.
+std::string gpu_name();
+
 // Every time is that of a CUDA graph's replay between two events, after `flush_bytes` were written,
 // so that nothing of the cache is in the GPU's second-level cache.
 class GpuBench {

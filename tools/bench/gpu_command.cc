@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "bench/backend_options.h"
 #include "bench/gpu_report.h"
 #include "common/command_output.h"
 #include "common/errors.h"
@@ -13,16 +14,15 @@
 namespace mpfa::tools {
 namespace {
 
-constexpr int64_t kMaxMib = int64_t{1} << 20;
 constexpr int64_t kMaxCaches = 1024;
 constexpr int64_t kMaxSeqlenQ = 16;  // more rows are prefill, by another kernel
 
-// Options that make no sense on the CPU, and options of which a suite has its own.
-constexpr const char* kCudaOptions[] = {"--suite",  "--lengths",   "--seqlen-q",
-                                        "--caches", "--flush-mib", "--copy-mib"};
-constexpr const char* kCaseOptions[] = {"--lengths",       "--seqlen-q", "--page-size",
-                                        "--residual-rank", "--delta-s",  "--no-first-key",
-                                        "--kv-split-size"};
+constexpr OptionNames kOptionNames = {
+    // Make no sense on the CPU.
+    {"--suite", "--lengths", "--seqlen-q", "--caches", "--flush-mib", "--copy-mib"},
+    // A suite has its own.
+    {"--lengths", "--seqlen-q", "--page-size", "--residual-rank", "--delta-s", "--no-first-key",
+     "--kv-split-size"}};
 
 std::vector<DecodeCase> cases_of(const std::string& shapes, const WorkloadOptions& workload,
                                  const GpuCommandOptions& options) {
@@ -40,17 +40,8 @@ std::vector<DecodeCase> cases_of(const std::string& shapes, const WorkloadOption
 }  // namespace
 
 void add_gpu_options(CLI::App& command, GpuCommandOptions& options) {
-  command.add_option("--backend", options.backend, "Where it runs: cpu or cuda")
-      ->check(CLI::IsMember({"cpu", "cuda"}))
-      ->type_name("NAME")
-      ->capture_default_str();
-  command
-      .add_option("--suite", options.suite,
-                  fmt::format("cuda: a list of shapes by name: {} (without --shapes: {})",
-                              fmt::join(decode_suites(), ", "), decode_suites().front()))
-      ->check(CLI::IsMember(decode_suites()))
-      ->type_name("NAME")
-      ->excludes("--shapes");
+  add_backend_option(command, options.backend);
+  add_suite_option(command, decode_suites(), options.suite);
   command
       .add_option("--lengths", options.lengths,
                   "cuda: equal; uniform, drawn from 1 to LENGTH; uneven, the first sequence LENGTH "
@@ -68,12 +59,7 @@ void add_gpu_options(CLI::App& command, GpuCommandOptions& options) {
       ->check(whole_number(1, kMaxCaches))
       ->type_name("N")
       ->capture_default_str();
-  command
-      .add_option("--flush-mib", options.flush_mib,
-                  "cuda: MiB written before each repetition, so that caches of the GPU are cold")
-      ->check(whole_number(1, kMaxMib))
-      ->type_name("N")
-      ->capture_default_str();
+  add_flush_option(command, options.flush_mib);
   command.add_option("--copy-mib", options.copy_mib, "cuda: MiB copied to measure the copy speed")
       ->check(whole_number(1, kMaxMib))
       ->type_name("N")
@@ -82,21 +68,7 @@ void add_gpu_options(CLI::App& command, GpuCommandOptions& options) {
 
 void check_gpu_options(const CLI::App& command, const GpuCommandOptions& options,
                        const WorkloadOptions& workload) {
-  if (options.backend != "cuda") {
-    for (const char* const name : kCudaOptions) {
-      if (command.count(name) > 0) throw UsageError(fmt::format("{} needs --backend cuda", name));
-    }
-    return;
-  }
-  if (workload.dtype == "fp32") {
-    throw UsageError("--dtype fp32: must be bf16 or fp16 with --backend cuda");
-  }
-  if (command.count("--shapes") > 0) return;
-  for (const char* const name : kCaseOptions) {
-    if (command.count(name) > 0) {
-      throw UsageError(fmt::format("{} needs --shapes: a suite has its own", name));
-    }
-  }
+  check_backend_options(command, options.backend, workload.dtype, kOptionNames);
 }
 
 void run_gpu_decode(const CommonOptions& common, const std::string& shapes, int64_t repeat,

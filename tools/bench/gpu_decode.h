@@ -8,24 +8,11 @@
 
 #include "bench/decode_case.h"
 #include "bench/gpu.h"
+#include "bench/gpu_cache.h"
 #include "mpfa/attention.h"
 #include "mpfa/cache.h"
 
 namespace mpfa::tools {
-
-// One layer's cache on the current device, statistics included.
-class GpuCache {
- public:
-  // Pages are not initialised. Means are 0, scales 1, the residual basis unit vectors.
-  explicit GpuCache(const KvCacheConfig& config);
-
-  // Points into this object.
-  KvCacheView view() const;
-
- private:
-  GpuTensor k_codes_, k_scales_, v_, delta_s_, k_residual_, k_first_;
-  GpuTensor k_mean_, q_mean_, residual_basis_, residual_scale_, k_scale_, v_scale_;
-};
 
 // `num_caches` layers that share lengths, pages and queries. Calls only enqueue their work.
 class GpuDecode {
@@ -41,20 +28,16 @@ class GpuDecode {
   void check_result();
 
  private:
-  void make_tables(const std::vector<int32_t>& lengths, int64_t num_pages);
   void make_queries();
-  void fill(const GpuCache& cache, const GpuTensor& k, const GpuTensor& v, const GpuTensor& slots);
   AttentionParams params() const;
 
   DecodeCase decode_;
   cudaStream_t stream_;
   std::vector<GpuCache> caches_;
-  std::vector<int64_t> slots_;  // of each token, sequence by sequence
-  GpuTensor block_table_;       // [b, max_pages]
-  GpuTensor seq_lens_;          // [b]
-  GpuTensor cu_seqlens_q_;      // [b + 1], or none for one row each
-  GpuTensor q_, out_;           // [b * seqlen_q, Hq, d]
-  GpuTensor error_count_;       // [1]
+  GpuTables tables_;
+  GpuTensor cu_seqlens_q_;  // [b + 1], or none for one row each
+  GpuTensor q_, out_;       // [b * seqlen_q, Hq, d]
+  GpuTensor error_count_;   // [1]
   Plan plan_;
   GpuTensor workspace_;
 };

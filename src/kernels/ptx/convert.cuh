@@ -19,24 +19,25 @@ __device__ __forceinline__ uint32_t bf16x2(float low, float high) {
 }
 
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 890
-// Four FP32 values as e4m3, `a` in the low byte; what is beyond 448 becomes 448.
-__device__ __forceinline__ uint32_t e4m3x4(float a, float b, float c, float d) {
-  uint32_t packed;
-  asm("{.reg .b16 lo, hi;\n cvt.rn.satfinite.e4m3x2.f32 lo, %2, %1;\n"
-      " cvt.rn.satfinite.e4m3x2.f32 hi, %4, %3;\n mov.b32 %0, {lo, hi};}"
-      : "=r"(packed)
-      : "f"(a), "f"(b), "f"(c), "f"(d));
+// Two FP32 values as e4m3, `low` in the low byte; what is beyond 448 becomes 448.
+__device__ __forceinline__ uint16_t e4m3_pair(float low, float high) {
+  uint16_t packed;
+  asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(packed) : "f"(high), "f"(low));
+  return packed;
+}
+// Likewise of a pair in FP16.
+__device__ __forceinline__ uint16_t e4m3_pair(uint32_t pair) {
+  uint16_t packed;
+  asm("cvt.rn.satfinite.e4m3x2.f16x2 %0, %1;" : "=h"(packed) : "r"(pair));
   return packed;
 }
 
-// Likewise of two pairs in FP16.
+// Four values; written so that the second conversion fills the upper half by itself.
+__device__ __forceinline__ uint32_t e4m3x4(float a, float b, float c, float d) {
+  return uint32_t{e4m3_pair(a, b)} | uint32_t{e4m3_pair(c, d)} << 16;
+}
 __device__ __forceinline__ uint32_t e4m3x4(uint32_t low, uint32_t high) {
-  uint32_t packed;
-  asm("{.reg .b16 lo, hi;\n cvt.rn.satfinite.e4m3x2.f16x2 lo, %1;\n"
-      " cvt.rn.satfinite.e4m3x2.f16x2 hi, %2;\n mov.b32 %0, {lo, hi};}"
-      : "=r"(packed)
-      : "r"(low), "r"(high));
-  return packed;
+  return uint32_t{e4m3_pair(low)} | uint32_t{e4m3_pair(high)} << 16;
 }
 #endif
 

@@ -11,11 +11,16 @@ namespace mpfa::kernels::ptx {
 enum class Swizzle : uint64_t { k128 = 1, k64 = 2, k32 = 3 };
 
 // An operand whose rows are `Swizzle` bytes long, 8 of them one after the other in a block; blocks
-// follow each other. `address` may be 32 bytes on inside a row for each further step of K.
+// follow each other.
 __device__ __forceinline__ uint64_t matrix_descriptor(uint32_t address, Swizzle swizzle,
                                                       uint32_t block_bytes) {
   return uint64_t{(address & 0x3FFFF) >> 4} | uint64_t{1} << 16 | uint64_t{block_bytes >> 4} << 32 |
          static_cast<uint64_t>(swizzle) << 62;
+}
+
+// `bytes` on: 32 inside a row for each further step of K. The address does not run over.
+__device__ __forceinline__ uint64_t further(uint64_t descriptor, uint32_t bytes) {
+  return descriptor + (bytes >> 4);
 }
 
 // What the warpgroup has written to registers is seen by the products that follow.
@@ -29,6 +34,16 @@ __device__ __forceinline__ void wgmma_commit() {
 template <int kGroups>
 __device__ __forceinline__ void wgmma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kGroups) : "memory");
+}
+
+// Holds what touches memory, waits too, behind the computation of `value`, which never is
+// 0x80000001: ptxas moves waits up over arithmetic otherwise. `address` is of shared memory.
+__device__ __forceinline__ void hold_behind(uint32_t value, uint32_t address) {
+  asm volatile(
+      "{\n.reg .pred p;\n setp.eq.u32 p, %0, 0x80000001;\n @p st.shared.u32 [%1], %0;\n}" ::"r"(
+          value),
+      "r"(address)
+      : "memory");
 }
 
 // c (+)= A B^T for 64 rows of A and 128 rows of B, both of 16 FP16 columns in shared memory. Starts

@@ -88,6 +88,21 @@ TEST_F(BenchCli, OptionsOfAnotherBackEndAreRefused) {
   fail(2, {"bench", "append", "--backend", "cuda"}, {"--backend"});
 }
 
+TEST_F(BenchCli, OptionsOfPrefillOnAGpu) {
+  const auto refuse = [&](std::vector<std::string> arguments,
+                          const std::vector<std::string>& parts) {
+    arguments.insert(arguments.begin(), {"bench", "prefill"});
+    fail(2, arguments, parts);
+  };
+  refuse({"--precision", "fp8"}, {"--precision needs --backend cuda"});
+  refuse({"--full"}, {"--full needs --backend cuda"});
+  refuse({"--backend", "cuda", "--precision", "fp4"}, {"--precision", "fp4"});
+  refuse({"--backend", "cuda", "--full"}, {"--full needs --shapes"});
+  refuse({"--backend", "cuda", "--idle", "-1"}, {"--idle"});
+  refuse({"--backend", "cuda", "--shapes", "1x1:1x64@8", "--seqlen-q", "9"}, {"9 query rows", "8"});
+  refuse({"--backend", "cuda", "--kv-split-size", "128"}, {"--kv-split-size"});
+}
+
 TEST_F(BenchCli, AMachineWithoutGpuIsAnError) {
   const ProcessResult result = run_process(
       {"env", "CUDA_VISIBLE_DEVICES=", MPFA_CLI, "bench", "decode", "--backend", "cuda"});

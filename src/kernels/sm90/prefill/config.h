@@ -18,12 +18,15 @@ struct Sm90PrefillConfig {
   static constexpr int kConsumers = 2;                     // warpgroups, 64 query rows each
   static constexpr int kRows = 64 * kConsumers;            // of a CTA's tile
   static constexpr int kThreads = 128 * (1 + kConsumers);  // and those that bring things
-  static constexpr int kPreparers = 64;                    // threads of these that prepare queries
-  static constexpr int kKeys = kTileKeys;                  // of a step
-  static constexpr int kStages = 2;                        // tiles of keys, of values, under way
-  static constexpr int kWorks = 3;                         // tiles of query rows, likewise
-  static constexpr int kSteps = kDim / 16;                 // of QK's depth
-  static constexpr int kChunks = kDim / 8;                 // a row's pieces of 16 bytes in FP16
+  // Of a thread: 168 at the launch, which those that bring things hand over.
+  static constexpr int kBringerRegisters = kScores == ScoreType::kFp32 ? 24 : 40;
+  static constexpr int kConsumerRegisters = kScores == ScoreType::kFp32 ? 240 : 232;
+  static constexpr int kPreparers = 64;         // threads of these that prepare queries
+  static constexpr int kKeys = kTileKeys;       // of a step
+  static constexpr int kStages = 2;             // tiles of keys, of values, under way
+  static constexpr int kWorks = 3;              // tiles of query rows, likewise
+  static constexpr int kSteps = kDim / 16;      // of QK's depth
+  static constexpr int kChunks = kDim / 8;      // a row's pieces of 16 bytes in FP16
   static constexpr int kSums = (kDim + 8) / 2;  // accumulators of PV a thread, row sums included
 
   // ---- shared memory, in bytes; operands begin at multiples of 1024 ----

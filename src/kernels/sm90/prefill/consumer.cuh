@@ -13,7 +13,10 @@ namespace mpfa::kernels::sm90 {
 __device__ __forceinline__ int lane_of_warp() { return static_cast<int>(threadIdx.x) % 32; }
 // Of the tile's rows, the warp's first.
 __device__ __forceinline__ int warp_row() { return static_cast<int>(threadIdx.x) / 32 * 16 - 64; }
-__device__ __forceinline__ int consumer() { return static_cast<int>(threadIdx.x) / 128 - 1; }
+// From one lane: then the compiler sees that all of a warp have the same.
+__device__ __forceinline__ int consumer() {
+  return __shfl_sync(~0u, static_cast<int>(threadIdx.x) / 128 - 1, 0);
+}
 
 // Piece of 16 bytes of a row of the warp's, where its query was and its result will be.
 template <class Config>
@@ -109,13 +112,14 @@ class ConsumerBase {
     const Stage stage = keys();
     if (is_there) ptx::barrier_wait(plan_.keys_full(stage.place), stage.parity);
     const uint32_t keys = plan_.keys(is_there ? stage.place : 0);
-    const uint32_t queries = is_there ? plan_.queries(place()) + 64 * 128 * consumer() : keys;
+    const uint32_t queries = is_there ? plan_.queries(place()) + 64 * 128 * consumer_ : keys;
+    const uint64_t a = ptx::matrix_descriptor(queries, ptx::Swizzle::k128, 1024);
+    const uint64_t b = ptx::matrix_descriptor(keys, ptx::Swizzle::k128, 1024);
     ptx::wgmma_fence();
 #pragma unroll
     for (int step = 0; step < Config::kSteps; ++step) {
       const int at = step / 4 * Config::kBox + step % 4 * 32;
-      scores.multiply(ptx::matrix_descriptor(queries + at, ptx::Swizzle::k128, 1024),
-                      ptx::matrix_descriptor(keys + at, ptx::Swizzle::k128, 1024), step);
+      scores.multiply(ptx::further(a, at), ptx::further(b, at), step);
     }
     ptx::wgmma_commit();
   }
@@ -126,12 +130,12 @@ class ConsumerBase {
   __device__ __forceinline__ void start_values(const uint32_t (&probabilities)[4][4],
                                                Sums& sums) const {
     ptx::barrier_wait(plan_.values_full(values_.place), values_.parity);
-    const uint32_t values = plan_.values(values_.place);
+    const uint64_t values =
+        ptx::matrix_descriptor(plan_.values(values_.place), ptx::Swizzle::k128, 1024);
     ptx::wgmma_fence();
 #pragma unroll
     for (int step = 0; step < 4; ++step) {
-      ptx::wgmma_e4m3(sums, probabilities[step],
-                      ptx::matrix_descriptor(values + 32 * step, ptx::Swizzle::k128, 1024), step);
+      ptx::wgmma_e4m3(sums, probabilities[step], ptx::further(values, 32 * step), step);
     }
     ptx::wgmma_commit();
   }
@@ -239,6 +243,7 @@ class ConsumerBase {
   const Sm90PrefillParams& params_;
   const DecodeParams& p_;
   SharedPlan<Config> plan_;
+  int consumer_ = consumer();
   Stage values_ = {Config::kStages - kLead, 1};              // of the next product of values
   typename Plan::WorkPlace work_ = {Config::kWorks - 1, 1};  // whose keys are multiplied
   int tiles_left_ = 0;  // of it, behind the one that is or was last
@@ -262,8 +267,8 @@ class ConsumerBase {
   }
 
   // Waits for the warpgroup.
-  __device__ __forceinline__ static void sync_consumer() {
-    if (consumer() == 0) {
+  __device__ __forceinline__ void sync_consumer() const {
+    if (consumer_ == 0) {
       ptx::barrier_sync(2, 128);
     } else {
       ptx::barrier_sync(3, 128);

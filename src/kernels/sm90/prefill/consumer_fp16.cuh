@@ -75,6 +75,7 @@ class ConsumerFp16 : public ConsumerBase<Config, ScoresFp16, 2> {
       this->move_references(place, scores, sums);
     }
     this->exponentiate(place, scores);
+    ptx::hold_behind(scores.signs(), this->plan_.base);
     ptx::wgmma_wait<0>();
     this->free_values();
     this->add(sums);

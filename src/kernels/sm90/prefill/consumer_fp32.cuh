@@ -47,6 +47,7 @@ class ConsumerFp32 : public ConsumerBase<Config, ScoresFp32, 1> {
         this->move_references(place, scores, sums);
       }
       this->exponentiate(place, scores);
+      ptx::hold_behind(scores.signs(), this->plan_.base);
       ptx::wgmma_wait<0>();
       this->free_values();
       this->values_.advance();

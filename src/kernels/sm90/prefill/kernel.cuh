@@ -39,12 +39,12 @@ __global__ void __launch_bounds__(Config::kThreads, 1)
   ptx::fence_async_proxy();
   __syncthreads();
   if (warp < 4) {
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Config::kBringerRegisters));
     if (threadIdx.x == 0) copy_all_keys(params, plan);
     if (threadIdx.x == 32) copy_all_values(params, plan);
     if (warp >= 2) bring_work(params, plan);
   } else {
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Config::kConsumerRegisters));
     using Consumer = std::conditional_t<Config::kScoreType == ScoreType::kFp32,
                                         ConsumerFp32<Config>, ConsumerFp16<Config>>;
     Consumer(params).run();

@@ -13,8 +13,6 @@ struct UnpackedCache {
   // [Hkv][capacity][d] FP16: K^ 2^kKeyExponent with its residual, and what the first key lacks; of
   // each 8 dims the even ones first.
   std::byte* keys = nullptr;
-  // [Hkv][capacity][kMaxRank] FP16, times residual_factor(); or null.
-  std::byte* residuals = nullptr;
   // [Hkv][d][capacity] e4m3. Of each 16 tokens byte 4 w + i is token 2 w + (0, 1, 8, 9)[i]: then
   // the columns of an accumulator of scores are an A operand as they lie in registers.
   std::byte* values = nullptr;
@@ -34,9 +32,8 @@ struct Sm90PrefillParams {
   int32_t num_ctas = 0;  // that take tiles in turn, at most: one per multiprocessor
   // [kSchedulerWords] the kernel's own; launch_unpack() writes what they begin with.
   uint32_t* scheduler = nullptr;
-  // CUtensorMap of each: boxes of 128 tokens and 64 columns, 16 columns, all dims.
+  // CUtensorMap of each: boxes of 128 tokens and 64 columns, all dims.
   alignas(64) std::byte keys_map[128] = {};
-  alignas(64) std::byte residuals_map[128] = {};
   alignas(64) std::byte values_map[128] = {};
 };
 

@@ -16,7 +16,6 @@ enum class ScoreType { kFp32, kFp16 };
 struct PrefillLaunch {
   int head_dim = 128;
   ScoreType scores = ScoreType::kFp32;
-  bool has_residual = false;
   bool has_extra = false;
 };
 

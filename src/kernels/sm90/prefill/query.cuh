@@ -190,7 +190,7 @@ class QueryPreparer {
     const float unit = is_capped ? scalars.cap_factor : scalars.lambda;
     const int exponent = clamp(kSumExponent - exponent_of(sum * unit), -14, 14);
     if (is_capped) {
-      scalars.cap_bias *= unit;
+      scalars.cap_bias *= unit * power_of_two(exponent);
       scalars.cap_factor = power_of_two(-exponent);
     } else {
       scalars.lambda = power_of_two(-exponent);

@@ -70,6 +70,14 @@ struct ScoresFp16 {
     }
   }
 
+  // Depends on probabilities, none of which is negative.
+  __device__ __forceinline__ uint32_t signs() const {
+    uint32_t all = ~0u;
+#pragma unroll
+    for (int i = 0; i < 32; i += 4) all &= x[i];
+    return all;
+  }
+
   __device__ __forceinline__ void to_operand(uint32_t (&operand)[4][4]) const {
 #pragma unroll
     for (int step = 0; step < 4; ++step) {

@@ -62,6 +62,14 @@ struct ScoresFp32 {
     }
   }
 
+  // Depends on probabilities, none of which is negative.
+  __device__ __forceinline__ uint32_t signs() const {
+    uint32_t all = ~0u;
+#pragma unroll
+    for (int i = 0; i < 64; i += 4) all &= __float_as_uint(x[i]);
+    return all;
+  }
+
   // Probabilities as the A operand of PV: a step of 32 keys each.
   __device__ __forceinline__ void to_operand(uint32_t (&operand)[4][4]) const {
 #pragma unroll
