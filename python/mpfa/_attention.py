@@ -9,7 +9,14 @@ from typing import Any
 from mpfa import _direct
 from mpfa._cache import KvCache, check_cache
 from mpfa._dispatch import operators_for
-from mpfa._scalars import flag, integer, number
+from mpfa._scalars import (
+    PREFILL_PRECISIONS,
+    PrefillPrecision,
+    flag,
+    integer,
+    number,
+    prefill_precision_number,
+)
 from mpfa._tensors import check_rank, device_of, device_text, empty, finish, parse_device
 
 
@@ -27,6 +34,7 @@ class Plan:
     max_seqlen_k: int
     kv_split_size: int  # tokens of the cache that one work item covers
     batch_invariant: bool
+    prefill_precision: PrefillPrecision
     max_num_splits: int  # splits of the longest sequence
     workspace_bytes: int  # 0: attention() needs no workspace
     numbers: tuple[int, ...] = field(init=False, repr=False, compare=False)  # for the library
@@ -43,6 +51,7 @@ class Plan:
             self.max_seqlen_k,
             self.kv_split_size,
             int(self.batch_invariant),
+            prefill_precision_number(self.prefill_precision),
             self.max_num_splits,
             self.workspace_bytes,
         )
@@ -52,7 +61,13 @@ class Plan:
     def from_numbers(cls, numbers: tuple[int, ...]) -> Plan:
         """The plan that has these numbers."""
         device = device_text((numbers[0], numbers[1]))
-        members: tuple[Any, ...] = (*numbers[2:10], bool(numbers[10]), *numbers[11:])
+        precision = PREFILL_PRECISIONS[numbers[11]]
+        members: tuple[Any, ...] = (
+            *numbers[2:10],
+            bool(numbers[10]),
+            precision,
+            *numbers[12:],
+        )
         return cls(device, *members)
 
 
@@ -67,6 +82,7 @@ def plan(
     max_seqlen_q: int = 0,
     kv_split_size: int = 0,
     batch_invariant: bool = False,
+    prefill_precision: PrefillPrecision = "auto",
     device: Any = "cpu",
 ) -> Plan:
     """Splits the work of attention() for the most that its calls may need.
@@ -79,6 +95,10 @@ def plan(
             than 16 gets the kernel for prompts: decode steps want a plan of their own.
         kv_split_size: tokens that one work item covers; 0 chooses.
         batch_invariant: results do not depend on the rest of the batch, on a GPU at some cost.
+        prefill_precision: a hint for long queries on a GPU of compute capability 9.0 (Hopper); all
+            else computes as "fp16" does. "fp16": the most accurate. "fp8": probabilities are
+            rounded to FP8, an error of 2e-2 to 3e-2 of the output (relative L2). "fp8_fp16_scores":
+            scores in FP16 as well, the fastest. "auto" chooses.
         device: "cpu", "cuda", "cuda:N" or a torch.device.
 
     Raises:
@@ -96,6 +116,7 @@ def plan(
             integer("max_seqlen_k", max_seqlen_k),
             integer("kv_split_size", kv_split_size),
             flag("batch_invariant", batch_invariant),
+            prefill_precision_number(prefill_precision),
         )
     )
 
@@ -116,6 +137,7 @@ def default_plan(q: Any, k_codes: Any, block_table: Any, cu_seqlens_q: Any) -> t
         max(max_pages * k_codes.shape[2], 1),
         0,
         False,
+        0,
     )
 
 

@@ -20,6 +20,7 @@ from mpfa._tensors import (
     ffi_device,
     framework_of,
     from_ffi,
+    is_on_gpu,
     output_to_ffi,
     parse_device,
     to_ffi,
@@ -276,9 +277,8 @@ class KvCache:
             expected, shape = tuple(target.shape[1:]), tuple(source.shape)
             if shape != expected:
                 raise ValueError(f"statistics.{name} has shape {shape}: must have {expected}")
-            copies.append((target, source))
-        for target, source in copies:
-            _copy_row(target, row, source)
+            copies.append((name, target, source))
+        _copy_rows(copies, row)
 
     def to(self, device: Any) -> KvCache:
         """A cache with the same values on another device (tensors of torch only)."""
@@ -438,13 +438,29 @@ def _numpy_tensors(layout: Mapping[str, Any], num_pages: int) -> dict[str, Any]:
     return tensors
 
 
-def _copy_row(target: Any, row: int, source: Any) -> None:
-    if framework_of(target) == "torch":
-        target[row].copy_(torch.from_dlpack(source))
-        return
-    if framework_of(target) != "numpy":
-        target = np.from_dlpack(target)
-    target[row] = np.from_dlpack(source)
+def _copy_rows(copies: list[tuple[str, Any, Any]], row: int) -> None:
+    """Writes a row of each target: (name, target, source)."""
+    by_library = [
+        (name, to_ffi(f"cache.{name}", target), _compact_floats(name, source))
+        for name, target, source in copies
+        if framework_of(target) != "torch" and (is_on_gpu(target) or is_on_gpu(source))
+    ]
+    if by_library:  # first, for it may find what does not fit
+        names, targets, sources = zip(*by_library, strict=True)
+        function("copy_rows")(names, sources, targets, row)
+    for name, target, source in copies:
+        if framework_of(target) == "torch":
+            target[row].copy_(torch.from_dlpack(source))
+        elif name not in (done for done, *_ in by_library):
+            array = target if framework_of(target) == "numpy" else np.from_dlpack(target)
+            array[row] = np.from_dlpack(source)
+
+
+def _compact_floats(name: str, source: Any) -> Any:
+    """FP32 in order of what lies on the host; what is on a GPU stays as it is."""
+    if is_on_gpu(source):
+        return source
+    return to_ffi(f"statistics.{name}", np.ascontiguousarray(np.from_dlpack(source), np.float32))
 
 
 def _nbytes(x: Any) -> int:

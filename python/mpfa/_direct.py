@@ -90,6 +90,7 @@ def plan(
     max_seqlen_k: int,
     kv_split_size: int,
     batch_invariant: bool,
+    prefill_precision: int,
 ) -> tuple[int, ...]:
     """The numbers of a plan, in the order of mpfa.Plan's fields after the device's two."""
     return tuple(
@@ -104,6 +105,7 @@ def plan(
             max_seqlen_k,
             kv_split_size,
             batch_invariant,
+            prefill_precision,
         )
     )
 

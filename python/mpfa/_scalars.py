@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import numbers
 import os
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 ScaleRule = Literal["search", "plain"]
+PrefillPrecision = Literal["auto", "fp16", "fp8", "fp8_fp16_scores"]
+# In the order of the library's numbers.
+PREFILL_PRECISIONS: tuple[PrefillPrecision, ...] = get_args(PrefillPrecision)
 
 
 def integer(name: str, value: Any) -> int:
@@ -41,6 +44,14 @@ def searches_scales(scale_rule: ScaleRule) -> bool:
     if scale_rule not in ("search", "plain"):
         raise ValueError(f"scale_rule = {scale_rule!r}: must be 'search' or 'plain'")
     return scale_rule == "search"
+
+
+def prefill_precision_number(precision: PrefillPrecision) -> int:
+    """The library's number of a precision; ValueError for an unknown one."""
+    if precision not in PREFILL_PRECISIONS:
+        names = ", ".join(repr(name) for name in PREFILL_PRECISIONS)
+        raise ValueError(f"prefill_precision = {precision!r}: must be one of {names}")
+    return PREFILL_PRECISIONS.index(precision)
 
 
 def path_text(name: str, value: Any) -> str:

@@ -208,6 +208,11 @@ def device_of(x: Any) -> tuple[int, int]:
     return (int(device_type), index)
 
 
+def is_on_gpu(x: Any) -> bool:
+    """Whether x lies on an NVIDIA GPU."""
+    return device_of(x)[0] == _CUDA
+
+
 def parse_device(name: str, device: Any) -> tuple[int, int]:
     """A device given as text ("cpu", "cuda", "cuda:1"), or as an object that prints so."""
     kind, _, index = str(device).partition(":")

@@ -1,6 +1,7 @@
 // Attention and its plan (mpfa/attention.h).
 #include "mpfa/attention.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -14,7 +15,12 @@ namespace {
 
 // A Plan as Python keeps it; the order of `pack_plan` and `unpack_plan`.
 using PackedPlan = Array<int64_t>;
-constexpr size_t kPlanSize = 13;
+constexpr size_t kPlanSize = 14;
+
+// A number that names none stays one that names none.
+PrefillPrecision precision_of(int64_t number) {
+  return static_cast<PrefillPrecision>(std::clamp<int64_t>(number, -1, 100));
+}
 
 PackedPlan pack_plan(const Plan& plan) {
   const PlanParams& p = plan.params;
@@ -29,6 +35,7 @@ PackedPlan pack_plan(const Plan& plan) {
           p.max_seqlen_k,
           p.kv_split_size,
           static_cast<int64_t>(p.batch_invariant),
+          static_cast<int64_t>(p.prefill_precision),
           plan.max_num_splits,
           plan.workspace_bytes};
 }
@@ -48,14 +55,16 @@ Plan unpack_plan(const PackedPlan& packed) {
   p.max_seqlen_k = packed[8];
   p.kv_split_size = packed[9];
   p.batch_invariant = packed[10] != 0;
-  plan.max_num_splits = packed[11];
-  plan.workspace_bytes = packed[12];
+  p.prefill_precision = precision_of(packed[11]);
+  plan.max_num_splits = packed[12];
+  plan.workspace_bytes = packed[13];
   return plan;
 }
 
 PackedPlan plan(DLDevice device, int64_t batch_size, int64_t num_q_heads, int64_t num_kv_heads,
                 int64_t head_dim, int64_t total_seqlen_q, int64_t max_seqlen_q,
-                int64_t max_seqlen_k, int64_t kv_split_size, bool batch_invariant) {
+                int64_t max_seqlen_k, int64_t kv_split_size, bool batch_invariant,
+                int64_t prefill_precision) {
   return pack_plan(mpfa::plan({.device = device,
                                .batch_size = batch_size,
                                .num_q_heads = num_q_heads,
@@ -65,7 +74,8 @@ PackedPlan plan(DLDevice device, int64_t batch_size, int64_t num_q_heads, int64_
                                .max_seqlen_q = max_seqlen_q,
                                .max_seqlen_k = max_seqlen_k,
                                .kv_split_size = kv_split_size,
-                               .batch_invariant = batch_invariant}));
+                               .batch_invariant = batch_invariant,
+                               .prefill_precision = precision_of(prefill_precision)}));
 }
 
 void schedule(const Array<OptionalTensor>& cache, const Tensor& block_table, const Tensor& seq_lens,

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
 
 import pytest
 from problems import FRAMEWORKS
+
+# JAX would take most of a GPU's memory as soon as it makes an array.
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
 
 def _is_installed(name: str) -> bool:
@@ -18,7 +22,7 @@ def _is_installed(name: str) -> bool:
 
 # By the installed packages: a folder of tests could be imported as "transformers".
 if not (_is_installed("torch") and _is_installed("transformers")):
-    collect_ignore = ["eval", "transformers"]
+    collect_ignore = ["bench", "eval", "transformers"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

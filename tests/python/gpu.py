@@ -76,7 +76,9 @@ def upload(x: np.ndarray) -> Any:
 def download(x: Any) -> np.ndarray:
     """The values of a tensor on the GPU, when the work before has been done."""
     if USES_TORCH:
-        return oracle.to_numpy(x.cpu())
+        import torch
+
+        return oracle.to_numpy((x if isinstance(x, torch.Tensor) else torch.from_dlpack(x)).cpu())
     name = str(x.dtype)
     result = np.empty(x.shape, _tensors._NUMPY_TYPES.get(name, name))
     _copy(ctypes.c_void_p(result.ctypes.data), _address(x), result.nbytes, _TO_HOST)

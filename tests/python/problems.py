@@ -25,8 +25,11 @@ def to_framework(x: np.ndarray, framework: str) -> Any:
         return x.copy()
     import torch
 
+    # NumPy's types that torch knows, but not from NumPy, go by their bytes.
     if x.dtype == ml_dtypes.bfloat16:
         return torch.from_numpy(x.view(np.int16).copy()).view(torch.bfloat16)
+    if x.dtype == ml_dtypes.float8_e4m3fn:
+        return torch.from_numpy(x.view(np.uint8).copy()).view(torch.float8_e4m3fn)
     return torch.from_numpy(x.copy())
 
 

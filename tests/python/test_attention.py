@@ -200,8 +200,10 @@ def test_a_plan_of_ones_own(framework: str, kv_split_size: int) -> None:
         total_seqlen_q=2,
         max_seqlen_k=400,
         kv_split_size=kv_split_size,
+        prefill_precision="fp8_fp16_scores",  # a hint, which the CPU does not need
     )
     assert plan.device == "cpu"
+    assert plan.prefill_precision == "fp8_fp16_scores"
     assert plan.max_num_splits == -(-400 // plan.kv_split_size)
     workspace = problem.to(np.full(max(plan.workspace_bytes, 4), 0xFF, np.uint8))
     mpfa.schedule(

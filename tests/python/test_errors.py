@@ -138,6 +138,7 @@ ATTENTION: list[tuple[Call, type, str]] = [
         ValueError,
         "batch size 2: exceeds plan.params.batch_size = 1",
     ),
+    (lambda _: some_plan(prefill_precision="fp4"), ValueError, "prefill_precision = 'fp4'"),
     (
         lambda p: attend(p, plan=dataclasses.replace(some_plan(), max_num_splits=7)),
         ValueError,

@@ -23,11 +23,11 @@ needs_jax = pytest.mark.skipif(not HAS_JAX, reason="jax is not installed")
 
 
 def to_jax(x: np.ndarray) -> Any:
-    """The same values as an array of JAX."""
+    """The same values as an array of JAX on the CPU, which need not be where it works."""
     import jax
 
     jax.config.update("jax_enable_x64", True)
-    return jax.numpy.asarray(x)
+    return jax.device_put(x, jax.devices("cpu")[0])
 
 
 def resident_bytes() -> int:

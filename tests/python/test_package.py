@@ -91,10 +91,11 @@ def test_from_the_source_folder_the_error_says_what_to_do(tmp_path: Path) -> Non
     copy.mkdir()
     for source in FOLDER.glob("*.py"):
         (copy / source.name).write_text(source.read_text())
+    path = [str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])]
     result = subprocess.run(
         [sys.executable, "-c", "import mpfa"],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(tmp_path), "MPFA_PYTHON_LIBRARY": ""},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(path), "MPFA_PYTHON_LIBRARY": ""},
         capture_output=True,
         text=True,
     )

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from transformers.cache_utils import Cache
 
-from mpfa._scalars import integer
+from mpfa._scalars import PrefillPrecision, integer
 from mpfa.transformers._layer import MpfaLayer
 from mpfa.transformers._memory import CacheMemory
 from mpfa.transformers._options import CacheOptions, ModelShape
@@ -37,6 +37,7 @@ class MpfaCache(Cache):
         page_size: int = 64,
         reserve_tokens: int = 0,
         batch_invariant: bool = False,
+        prefill_precision: PrefillPrecision = "auto",
     ) -> None:
         """Makes an empty cache; memory is taken when the first tokens come.
 
@@ -53,6 +54,7 @@ class MpfaCache(Cache):
             reserve_tokens: room that is taken at once for this many tokens of each sequence. Above
                 it the cache grows by a page and at most 1/128 at a time, for which it is copied.
             batch_invariant: results do not depend on the rest of the batch, on a GPU at some cost.
+            prefill_precision: "auto", "fp16", "fp8" or "fp8_fp16_scores", as of mpfa.plan().
 
         Raises:
             TypeError, ValueError: an argument that is out of range, or a model that is not
@@ -70,6 +72,7 @@ class MpfaCache(Cache):
             page_size=page_size,
             reserve_tokens=reserve_tokens,
             batch_invariant=batch_invariant,
+            prefill_precision=prefill_precision,
         )
         self._sequences = Sequences(self._shape, self._options)
         super().__init__(

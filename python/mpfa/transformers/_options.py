@@ -9,7 +9,13 @@ from typing import Any
 from transformers.cache_utils import get_layer_types_and_kwargs
 
 from mpfa._cache import KvCache
-from mpfa._scalars import flag, integer, searches_scales
+from mpfa._scalars import (
+    PrefillPrecision,
+    flag,
+    integer,
+    prefill_precision_number,
+    searches_scales,
+)
 from mpfa.transformers._statistics import ModelStatistics
 
 _LAYER_TYPES = ("full_attention", "sliding_attention")
@@ -85,6 +91,7 @@ class CacheOptions:
     page_size: int
     reserve_tokens: int
     batch_invariant: bool
+    prefill_precision: PrefillPrecision
 
     @classmethod
     def checked(
@@ -99,10 +106,12 @@ class CacheOptions:
         page_size: int = 64,
         reserve_tokens: int = 0,
         batch_invariant: bool = False,
+        prefill_precision: PrefillPrecision = "auto",
     ) -> CacheOptions:
         """Options for a model, statistics loaded where they are a path; raises as MpfaCache()."""
         searches_scales(scale_rule)
         flag("batch_invariant", batch_invariant)
+        prefill_precision_number(prefill_precision)
         if integer("reserve_tokens", reserve_tokens) < 0:
             raise ValueError(f"reserve_tokens = {reserve_tokens}: must not be negative")
         if statistics is not None and not isinstance(statistics, ModelStatistics):
@@ -116,6 +125,7 @@ class CacheOptions:
             page_size=page_size,
             reserve_tokens=reserve_tokens,
             batch_invariant=batch_invariant,
+            prefill_precision=prefill_precision,
         )
         smallest = options.new_store(shape, num_pages=1)  # the library checks the rest
         if statistics is not None:

@@ -35,6 +35,17 @@ class Step:
     workspaces: dict[int, torch.Tensor] = field(default_factory=dict)  # by window_left
 
 
+@dataclass(frozen=True)
+class _Layout:
+    """What passes of one shape have in common: decode steps, until they need a page more."""
+
+    row: torch.Tensor  # [B, 1] int64: 0, 1, ...
+    block_table: torch.Tensor
+    counts: torch.Tensor  # [B + 1] int32: 0, 1, ...
+    cu_seqlens_k: torch.Tensor
+    plan: Plan
+
+
 class Sequences:
     """The rows of a batch, and the forward pass that is under way."""
 
@@ -51,6 +62,7 @@ class Sequences:
         self.valid: torch.Tensor | None = None
         self._begin = self._end = self._queries = 0
         self._steps: dict[torch.device, Step] = {}
+        self._layouts: dict[torch.device, tuple[tuple[int, ...], _Layout]] = {}  # the last ones
 
     def begin(
         self, columns: int, rows: int, keys: int, queries: int, mask: torch.Tensor | None
@@ -112,46 +124,67 @@ class Sequences:
     def _new_step(self, device: torch.device) -> Step:
         rows, begin, end = self.rows, self._begin, self._end
         keys, page_size = end - begin, self._options.page_size
-        row = torch.arange(rows, device=device)
-        counts = torch.arange(rows + 1, dtype=torch.int32, device=device)
         pages = -(-end // page_size)
-        page = torch.arange(pages, device=device)
+        layout = self._layout(device, keys, pages)
         valid = None if self.valid is None else self.valid.to(device)
         if valid is None:
             seq_lens = torch.full((rows,), end, dtype=torch.int32, device=device)
             position = torch.arange(begin, end, device=device).expand(rows, keys)
         else:
-            seq_lens = valid.sum(1, dtype=torch.int32)
-            position = valid.cumsum(1)[:, begin:] - 1
+            # Sums of what is stored, which is long, and a scan of what is new: scans are slow.
+            stored = valid[:, :begin].sum(1, keepdim=True)
             valid = valid[:, begin:]
-        slots = (position // page_size * rows + row[:, None]) * page_size + position % page_size
+            count = stored + valid.cumsum(1)
+            seq_lens = count[:, -1].int()
+            position = count - 1
+        slots = (position // page_size * rows + layout.row) * page_size + position % page_size
         if valid is not None:
             slots = slots.masked_fill(~valid, -1)
-        cu_seqlens_q, order = _query_rows(counts, valid, self._queries)
+        cu_seqlens_q, order = _query_rows(layout.counts, valid, self._queries)
         return Step(
             rows=rows,
             begin=begin,
             end=end,
             pages_per_row=pages,
-            block_table=(page * rows + row[:, None]).int(),
+            block_table=layout.block_table,
             seq_lens=seq_lens,
             slots=slots.reshape(-1),
-            cu_seqlens_k=counts * keys,
+            cu_seqlens_k=layout.cu_seqlens_k,
             valid=valid,
             cu_seqlens_q=cu_seqlens_q,
             order=order,
+            plan=layout.plan,
+        )
+
+    def _layout(self, device: torch.device, keys: int, pages: int) -> _Layout:
+        """That of the pass under way, for a device."""
+        rows, queries = self.rows, self._queries
+        shape = (rows, keys, queries, pages)
+        known = self._layouts.get(device)
+        if known is not None and known[0] == shape:
+            return known[1]
+        row = torch.arange(rows, device=device)[:, None]
+        counts = torch.arange(rows + 1, dtype=torch.int32, device=device)
+        layout = _Layout(
+            row=row,
+            block_table=(torch.arange(pages, device=device) * rows + row).int(),
+            counts=counts,
+            cu_seqlens_k=counts * keys,
             plan=plan(
                 batch_size=rows,
                 num_q_heads=self._shape.num_q_heads,
                 num_kv_heads=self._shape.num_kv_heads,
                 head_dim=self._shape.head_dim,
-                total_seqlen_q=rows * self._queries,
-                max_seqlen_q=self._queries,
-                max_seqlen_k=pages * page_size,
+                total_seqlen_q=rows * queries,
+                max_seqlen_q=queries,
+                max_seqlen_k=pages * self._options.page_size,
                 batch_invariant=self._options.batch_invariant,
+                prefill_precision=self._options.prefill_precision,
                 device=device,
             ),
         )
+        self._layouts[device] = (shape, layout)
+        return layout
 
 
 def _checked_mask(

@@ -43,6 +43,7 @@ def cache(model: Any) -> MpfaCache:
         ({"delta_s": None}, "delta_s = None"),
         ({"reserve_tokens": -1}, "reserve_tokens = -1"),
         ({"batch_invariant": 0}, "batch_invariant = 0"),
+        ({"prefill_precision": "fp32"}, "prefill_precision = 'fp32'"),
     ],
 )
 def test_options(model: Any, options: dict[str, Any], message: str) -> None:

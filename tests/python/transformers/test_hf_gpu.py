@@ -39,13 +39,18 @@ def to_cpu(cache: MpfaCache) -> MpfaCache:
     return copied
 
 
+# All experts, weighted: which ones are chosen would depend on rounding to BF16.
+CHANGES = {"gpt_oss": {"num_experts_per_tok": 2}}
+
+
 @pytest.mark.filterwarnings("ignore:MpfaCache has no statistics")
 @pytest.mark.parametrize("calibrated", [True, False])
 @pytest.mark.parametrize("side", ["none", "left", "right"])
 @pytest.mark.parametrize("name", MODELS)
 def test_prompt_chunks_and_decode_steps(name: str, side: str, calibrated: bool) -> None:
     """BF16 on the GPU beside the oracle's FP32 over the same bytes."""
-    model = make_model(name, torch.bfloat16)
+    changes = CHANGES.get(name, {})
+    model = make_model(name, torch.bfloat16, **changes)
     statistics = make_statistics(model) if calibrated else None
     tokens = random_tokens(3, 53)
     mask = None if side == "none" else padding([53, 11, 29], 53, side)
@@ -53,7 +58,7 @@ def test_prompt_chunks_and_decode_steps(name: str, side: str, calibrated: bool) 
     cache = MpfaCache(model.config, statistics=statistics)
     given = None if mask is None else mask.cuda()
     logits = run(model, tokens.cuda(), cache, mask=given, chunks=[30, 18, 1, 1, 3])
-    exact = make_model(name)
+    exact = make_model(name, **changes)
     exact.load_state_dict(model.float().state_dict())
     expected = oracle_logits(exact.cpu(), tokens, to_cpu(cache), mask)
     assert_close(logits.float().cpu(), expected, 0.06, mask)
@@ -151,10 +156,15 @@ def test_calibration_and_memory() -> None:
     cache = MpfaCache(model.config, statistics=statistics)
     tokens = random_tokens(1, 8192).cuda()
     run(model, tokens[:, :64], cache)  # what is allocated once
-    before = torch.cuda.memory_allocated() - _held(cache)
+    before = _requested() - _held(cache)
     run(model, tokens[:, 64:], cache, chunks=[4096, 4032])
-    assert torch.cuda.memory_allocated() - before == pytest.approx(_held(cache), rel=0.05)
+    assert _requested() - before == pytest.approx(_held(cache), rel=0.02)
     assert cache.memory().ratio > 2.3
+
+
+def _requested() -> int:
+    """Bytes of all tensors: without what torch's allocator adds to each, up to 1 MiB."""
+    return torch.cuda.memory_stats()["requested_bytes.all.current"]
 
 
 def _held(cache: MpfaCache) -> int:
