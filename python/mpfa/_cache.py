@@ -440,18 +440,22 @@ def _numpy_tensors(layout: Mapping[str, Any], num_pages: int) -> dict[str, Any]:
 
 def _copy_rows(copies: list[tuple[str, Any, Any]], row: int) -> None:
     """Writes a row of each target: (name, target, source)."""
-    by_library = [
-        (name, to_ffi(f"cache.{name}", target), _compact_floats(name, source))
-        for name, target, source in copies
-        if framework_of(target) != "torch" and (is_on_gpu(target) or is_on_gpu(source))
-    ]
+    by_library = []
+    by_framework = []
+    for name, target, source in copies:
+        is_own = framework_of(target) == "torch" or not (is_on_gpu(target) or is_on_gpu(source))
+        if is_own:
+            by_framework.append((target, source))
+        else:
+            copy = (name, to_ffi(f"cache.{name}", target), _compact_floats(name, source))
+            by_library.append(copy)
     if by_library:  # first, for it may find what does not fit
         names, targets, sources = zip(*by_library, strict=True)
         function("copy_rows")(names, sources, targets, row)
-    for name, target, source in copies:
+    for target, source in by_framework:
         if framework_of(target) == "torch":
             target[row].copy_(torch.from_dlpack(source))
-        elif name not in (done for done, *_ in by_library):
+        else:
             array = target if framework_of(target) == "numpy" else np.from_dlpack(target)
             array[row] = np.from_dlpack(source)
 

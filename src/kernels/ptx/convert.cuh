@@ -18,29 +18,6 @@ __device__ __forceinline__ uint32_t bf16x2(float low, float high) {
   return packed;
 }
 
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 890
-// Two FP32 values as e4m3, `low` in the low byte; what is beyond 448 becomes 448.
-__device__ __forceinline__ uint16_t e4m3_pair(float low, float high) {
-  uint16_t packed;
-  asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(packed) : "f"(high), "f"(low));
-  return packed;
-}
-// Likewise of a pair in FP16.
-__device__ __forceinline__ uint16_t e4m3_pair(uint32_t pair) {
-  uint16_t packed;
-  asm("cvt.rn.satfinite.e4m3x2.f16x2 %0, %1;" : "=h"(packed) : "r"(pair));
-  return packed;
-}
-
-// Four values; written so that the second conversion fills the upper half by itself.
-__device__ __forceinline__ uint32_t e4m3x4(float a, float b, float c, float d) {
-  return uint32_t{e4m3_pair(a, b)} | uint32_t{e4m3_pair(c, d)} << 16;
-}
-__device__ __forceinline__ uint32_t e4m3x4(uint32_t low, uint32_t high) {
-  return uint32_t{e4m3_pair(low)} | uint32_t{e4m3_pair(high)} << 16;
-}
-#endif
-
 __device__ __forceinline__ float low_f16(uint32_t packed) {
   float value;
   asm("{.reg .b16 lo, hi;\n mov.b32 {lo, hi}, %1;\n cvt.f32.f16 %0, lo;}"

@@ -37,6 +37,23 @@ __device__ __forceinline__ uint32_t e4m3x2(float low, float high) {
 #endif
 }
 
+// Four values. The shift makes the second conversion fill the upper half by itself.
+__device__ __forceinline__ uint32_t e4m3x4(float a, float b, float c, float d) {
+  return e4m3x2(a, b) | e4m3x2(c, d) << 16;
+}
+
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 890
+// Likewise of pairs in FP16.
+__device__ __forceinline__ uint32_t e4m3x2(uint32_t pair) {
+  uint16_t packed;
+  asm("cvt.rn.satfinite.e4m3x2.f16x2 %0, %1;" : "=h"(packed) : "r"(pair));
+  return packed;
+}
+__device__ __forceinline__ uint32_t e4m3x4(uint32_t low, uint32_t high) {
+  return e4m3x2(low) | e4m3x2(high) << 16;
+}
+#endif
+
 __device__ __forceinline__ uint8_t e4m3(float x) { return static_cast<uint8_t>(e4m3x2(x, 0.0f)); }
 
 }  // namespace mpfa::kernels::ptx

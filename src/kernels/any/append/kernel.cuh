@@ -40,7 +40,7 @@ __device__ __forceinline__ void write_value(const AppendParams& p, const AppendR
   uint32_t words[4];
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
-    words[i] = ptx::e4m3x2(x[4 * i], x[4 * i + 1]) | ptx::e4m3x2(x[4 * i + 2], x[4 * i + 3]) << 16;
+    words[i] = ptx::e4m3x4(x[4 * i], x[4 * i + 1], x[4 * i + 2], x[4 * i + 3]);
   }
   store_bytes<16>(place(p.v_out, p.v_out_strides, row, row.head) + in_row * 16, words,
                   p.output_vectors);

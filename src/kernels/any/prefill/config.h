@@ -47,13 +47,6 @@ struct PrefillConfig {
   // A head's delta_s of a tile; 16 bytes more, so that heads meet different banks.
   static constexpr int kDeltaRow = kKeys * 2 + 16;
 
-  // What all rows need to be prepared, where the first tile will be unpacked.
-  static constexpr int kVectors = kKeyTile;
-  static constexpr int kVectorBytes = 2 * kKeys * kDim * 2;
-  static constexpr int query_chunk(int row, int chunk) {
-    return kQueries + row * kDim * 2 + (chunk ^ (row & 7)) * 16;
-  }
-
   // Query heads that a CTA's rows have, in the order of rows.
   __host__ __device__ static constexpr int delta_heads(int group_size) {
     return group_size < kRows ? group_size : kRows;

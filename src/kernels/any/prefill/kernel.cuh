@@ -18,7 +18,7 @@ class PrefillCta {
       : params_(params), p_(params.attention), segment_(segment), shared_(shared) {}
 
   __device__ __forceinline__ void run() {
-    const PrefillView<Config> view = view_of_rows();
+    const PrefillView<Config> view = view_of_rows<Config>(p_, segment_);
     PrefillTiles<Config> tiles(p_, segment_, shared_);
     const int first_tile = view.first_tile();
     int tile = view.end_tile() - 1;
@@ -61,24 +61,6 @@ class PrefillCta {
   }
   __device__ __forceinline__ uint32_t shared_address(int at) const {
     return ptx::shared_address(shared_) + at;
-  }
-
-  __device__ __forceinline__ PrefillView<Config> view_of_rows() const {
-    const int length = segment_.seqlen_k;
-    const int more = length - segment_.seqlen_q;
-    const int first = segment_.first_position + more;
-    const int last =
-        min(query_row(p_, segment_, Config::kRows - 1).position, segment_.seqlen_q - 1) + more;
-    PrefillView<Config> view = {0, length, 0, length};
-    if (p_.causal != 0) {
-      view.some_end = min(length, last + 1);
-      view.all_end = min(length, first + 1);
-    }
-    if (p_.window_left >= 0) {
-      view.some_begin = max(0, first - min(p_.window_left, first));
-      view.all_begin = max(0, last - min(p_.window_left, last));
-    }
-    return view;
   }
 
   __device__ __forceinline__ void attend_tile(int tile, bool is_whole,
@@ -313,7 +295,8 @@ class PrefillCta {
           const uint32_t nan = nan_dims(warp_row + row)[j / 4] >> (j % 4 * 8 + lane % 4 * 2);
           const float low = nan_if(nan & 1, output.sums[m][j][2 * half] * factor);
           const float high = nan_if(nan & 2, output.sums[m][j][2 * half + 1] * factor);
-          auto* to = reinterpret_cast<uint32_t*>(shared_ + Config::query_chunk(warp_row + row, j));
+          auto* to = reinterpret_cast<uint32_t*>(shared_ + Config::kQueries +
+                                                 chunk_at<Config::kHeadDim>(warp_row + row, j));
           to[lane % 4] = p_.is_bf16 != 0 ? ptx::bf16x2(low, high) : ptx::f16x2(low, high);
         }
       }
@@ -321,11 +304,18 @@ class PrefillCta {
     __syncwarp();
 #pragma unroll 2
     for (int i = lane; i < Config::kWarpRows * Config::kChunks; i += 32) {
-      const int row = warp_row + i / Config::kChunks;
-      const int chunk = i % Config::kChunks;
-      store_chunk(params_, segment_, row, chunk,
-                  *reinterpret_cast<const uint4*>(shared_ + Config::query_chunk(row, chunk)));
+      store_chunk(warp_row + i / Config::kChunks, i % Config::kChunks);
     }
+  }
+
+  __device__ __forceinline__ void store_chunk(int row, int chunk) const {
+    const QueryRow query = query_row(p_, segment_, row);
+    if (!query.is_valid) return;
+    const uint4 words = *reinterpret_cast<const uint4*>(shared_ + Config::kQueries +
+                                                        chunk_at<Config::kHeadDim>(row, chunk));
+    std::byte* to = p_.out + 2 * ((segment_.q_begin + query.position) * p_.out_row_stride +
+                                  query.head * p_.out_head_stride + 8 * chunk);
+    store_piece(to, params_.out_has_pieces != 0, words);
   }
 
   const PrefillParams& params_;

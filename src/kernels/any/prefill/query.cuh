@@ -52,18 +52,17 @@ class PrefillQueries {
     load_shared_vectors(sees_first);
     load_rows();
     __syncthreads();
-    const int row = static_cast<int>(threadIdx.x);
-    if (row < Config::kRows) prepare_row(row, sees_first);
+    prepare_row(static_cast<int>(threadIdx.x), sees_first);
   }
 
  private:
   static constexpr int kMaxAtOnce = 4;  // directions of the residual
-  static_assert(Config::kRows <= Config::kThreads);
-  static_assert((kMaxRank + 2) * Config::kHeadDim * 4 <= Config::kVectorBytes);
+  static_assert(Config::kRows == Config::kThreads);
+  static_assert((kMaxRank + 2) * Config::kHeadDim * 4 <= 2 * Config::kKeys * Config::kHeadDim * 2);
 
   // [rank] directions, k_mean, k_first.
   __device__ __forceinline__ float* shared_vector(int i) const {
-    return reinterpret_cast<float*>(shared_ + Config::kVectors) + i * Config::kHeadDim;
+    return reinterpret_cast<float*>(shared_ + Config::kKeyTile) + i * Config::kHeadDim;
   }
   __device__ __forceinline__ float* directions() const { return shared_vector(0); }
   __device__ __forceinline__ float* mean() const { return shared_vector(kMaxRank); }
@@ -97,18 +96,20 @@ class PrefillQueries {
     }
   }
 
-  // Rows as they are, 16 bytes a thread.
+  // The warp's rows as they are, 16 bytes a lane.
   __device__ __forceinline__ void load_rows() const {
     constexpr int kChunks = Config::kChunks;
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    const int first = static_cast<int>(threadIdx.x) / 32 * Config::kWarpRows;
 #pragma unroll 4
-    for (int i = static_cast<int>(threadIdx.x); i < Config::kRows * kChunks;
-         i += Config::kThreads) {
-      const int row = i / kChunks;
+    for (int i = lane; i < Config::kWarpRows * kChunks; i += 32) {
+      const int row = first + i / kChunks;
       const int chunk = i % kChunks;
       const QueryRow query = query_row(p_, segment_, row);
       uint4 words = make_uint4(0, 0, 0, 0);
       if (query.is_valid) words = load_chunk(row_of_q(query) + chunk * 16);
-      *words_of(row, chunk) = words;
+      *reinterpret_cast<uint4*>(shared_ + Config::kQueries +
+                                chunk_at<Config::kHeadDim>(row, chunk)) = words;
     }
   }
 
@@ -140,7 +141,8 @@ class PrefillQueries {
   }
 
   __device__ __forceinline__ uint4* words_of(int row, int chunk) const {
-    return reinterpret_cast<uint4*>(shared_ + Config::query_chunk(row, chunk));
+    return reinterpret_cast<uint4*>(shared_ + Config::kQueries +
+                                    chunk_at<Config::kHeadDim>(row, chunk));
   }
 
   __device__ __forceinline__ void prepare_row(int row, bool sees_first) const {

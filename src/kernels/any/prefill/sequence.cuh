@@ -11,6 +11,16 @@ __device__ __forceinline__ int32_t row_tiles_of(const StepSequence& s, int32_t g
   return ceil_div(s.seqlen_q * group_size, rows);
 }
 
+// Of the values of lanes 0 to this one.
+__device__ __forceinline__ int32_t sum_up_to_lane(int32_t value, int lane) {
+#pragma unroll
+  for (int step = 1; step < 32; step *= 2) {
+    const int32_t other = __shfl_up_sync(~0u, value, step);
+    if (lane >= step) value += other;
+  }
+  return value;
+}
+
 // By one warp: row tile number `slot` of the batch. A sequence's last rows come first, as they see
 // most keys. Without such a tile the segment has no rows.
 __device__ __forceinline__ void find_row_tile(const ScheduleParams& p, int32_t slot,
@@ -24,13 +34,7 @@ __device__ __forceinline__ void find_row_tile(const ScheduleParams& p, int32_t s
     StepSequence s;
     if (b < p.batch_size) s = read_step_sequence(p, b);
     const int32_t own = row_tiles_of(s, p.group_size, rows);
-    int32_t end = own;
-#pragma unroll
-    for (int step = 1; step < 32; step *= 2) {
-      const int32_t other = __shfl_up_sync(~0u, end, step);
-      if (lane >= step) end += other;
-    }
-    end += before;
+    const int32_t end = before + sum_up_to_lane(own, lane);
     if (slot >= end - own && slot < end) {
       segment = segment_of_rows(p, b, s, kv_head, (end - 1 - slot) * rows);
     }

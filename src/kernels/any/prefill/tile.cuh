@@ -23,6 +23,26 @@ struct PrefillView {
   }
 };
 
+template <class Config>
+__device__ __forceinline__ PrefillView<Config> view_of_rows(const DecodeParams& p,
+                                                            const DecodeSegment& segment) {
+  const int length = segment.seqlen_k;
+  const int more = length - segment.seqlen_q;
+  const int first = segment.first_position + more;
+  const int last =
+      min(query_row(p, segment, Config::kRows - 1).position, segment.seqlen_q - 1) + more;
+  PrefillView<Config> view = {0, length, 0, length};
+  if (p.causal != 0) {
+    view.some_end = min(length, last + 1);
+    view.all_end = min(length, first + 1);
+  }
+  if (p.window_left >= 0) {
+    view.some_begin = max(0, first - min(p.window_left, first));
+    view.all_begin = max(0, last - min(p.window_left, last));
+  }
+  return view;
+}
+
 // This thread's number, found anew at every call: what follows from it is then not kept in
 // registers from one tile to the next.
 __device__ __forceinline__ int thread_again() {

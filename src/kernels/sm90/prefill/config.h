@@ -21,7 +21,7 @@ struct Sm90PrefillConfig {
   // Of a thread: 168 at the launch, which those that bring things hand over.
   static constexpr int kBringerRegisters = kScores == ScoreType::kFp32 ? 24 : 40;
   static constexpr int kConsumerRegisters = kScores == ScoreType::kFp32 ? 240 : 232;
-  static constexpr int kPreparers = 64;         // threads of these that prepare queries
+  static constexpr int kLoaders = 64;           // threads of these that find work and load queries
   static constexpr int kKeys = kTileKeys;       // of a step
   static constexpr int kStages = 2;             // tiles of keys, of values, under way
   static constexpr int kWorks = 3;              // tiles of query rows, likewise

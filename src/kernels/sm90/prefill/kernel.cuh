@@ -1,6 +1,6 @@
 // Attention for long queries on sm_90a. A CTA stays on its multiprocessor and takes tiles of query
 // rows, of one sequence and KV head each (a group's heads side by side), one after the other. One
-// warpgroup finds work, prepares queries and brings tiles of unpacked keys and values by the copy
+// warpgroup finds work, loads queries and brings tiles of unpacked keys and values by the copy
 // engine; two attend, with wgmma: scores in FP32 or FP16, probabilities in e4m3.
 #pragma once
 

@@ -52,18 +52,18 @@ __device__ void copy_all_values(const Sm90PrefillParams& params, const SharedPla
   });
 }
 
-// By the preparers: finds work and brings its queries, a tile ahead.
+// By the loaders: finds work and brings its queries, a tile ahead.
 template <class Config>
 __device__ void bring_work(const Sm90PrefillParams& params, const SharedPlan<Config>& plan) {
   constexpr int kBarrier = 1;
-  const int thread = static_cast<int>(threadIdx.x) % Config::kPreparers;
+  const int thread = static_cast<int>(threadIdx.x) % Config::kLoaders;
   typename SharedPlan<Config>::WorkPlace at;
 #pragma unroll 1
   for (int count = 0;; ++count, at.advance()) {
     ptx::barrier_wait(plan.work_done(at.place), at.parity ^ 1);
     WorkTile<Config>& work = plan.work(at.place);
     if (thread < 32) find_work<Config>(params, count, thread, work);
-    ptx::barrier_sync(kBarrier, Config::kPreparers);
+    ptx::barrier_sync(kBarrier, Config::kLoaders);
     const bool is_last = work.num_tiles == 0;
     if (thread == 0) ptx::barrier_arrive(plan.work_known(at.place));
     if (!is_last) QueryLoader<Config>(params, at.place).load();

@@ -23,7 +23,7 @@ __device__ __forceinline__ uint4* piece_of_lane(int place, int row, int i) {
                                   Config::query_chunk(place, row, lane + i * kRowLanes));
 }
 
-// By the preparers: the rows of a work as they are; zeros where there is no row.
+// By the loaders: the rows of a work as they are; zeros where there is no row.
 template <class Config>
 class QueryLoader {
  public:
@@ -34,9 +34,9 @@ class QueryLoader {
         place_(place) {}
 
   __device__ void load() const {
-    const int thread = static_cast<int>(threadIdx.x) % Config::kPreparers;
+    const int thread = static_cast<int>(threadIdx.x) % Config::kLoaders;
 #pragma unroll 1
-    for (int row = thread / kRowLanes; row < Config::kRows; row += Config::kPreparers / kRowLanes) {
+    for (int row = thread / kRowLanes; row < Config::kRows; row += Config::kLoaders / kRowLanes) {
       load_row(row);
     }
     ptx::wait_for_copies();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/ptx/integer.cuh"
+#include "kernels/ptx/quantize.cuh"
 #include "kernels/ptx/wgmma.cuh"
 #include "kernels/sm90/prefill/softmax.cuh"
 

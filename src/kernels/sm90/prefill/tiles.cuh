@@ -1,7 +1,7 @@
 // Which sequence a tile of unpacked keys belongs to, from lengths that only the device knows.
 #pragma once
 
-#include "kernels/any/decode/sequence.cuh"
+#include "kernels/any/prefill/sequence.cuh"
 #include "kernels/sm90/prefill/params.h"
 
 namespace mpfa::kernels::sm90 {
@@ -34,13 +34,7 @@ __device__ __forceinline__ KeyTile find_key_tile(const ScheduleParams& p, int32_
     StepSequence s;
     if (b < p.batch_size) s = read_step_sequence(p, b);
     const int32_t own = key_tiles_of(s);
-    int32_t end = own;
-#pragma unroll
-    for (int step = 1; step < 32; step *= 2) {
-      const int32_t other = __shfl_up_sync(~0u, end, step);
-      if (lane >= step) end += other;
-    }
-    end += before;
+    const int32_t end = before + sum_up_to_lane(own, lane);
     const uint32_t has = __ballot_sync(~0u, slot >= end - own && slot < end);
     if (has != 0) {
       const int from = __ffs(static_cast<int>(has)) - 1;

@@ -89,7 +89,7 @@ struct SharedPlan {
     }
     for (int i = 0; i < Config::kWorks; ++i) {
       ptx::barrier_init(work_known(i), 1);
-      ptx::barrier_init(work_ready(i), Config::kPreparers);
+      ptx::barrier_init(work_ready(i), Config::kLoaders);
       ptx::barrier_init(work_done(i), 4 * Config::kConsumers + 2);  // warps, and two that copy
     }
     ptx::fence_barrier_init();
@@ -110,25 +110,6 @@ struct SharedPlan {
     return base + Config::kBarriers + i * 8;
   }
 };
-
-template <class Config>
-__device__ PrefillView<Config> view_of_rows(const DecodeParams& p, const DecodeSegment& segment) {
-  const int length = segment.seqlen_k;
-  const int more = length - segment.seqlen_q;
-  const int first = segment.first_position + more;
-  const int last =
-      min(query_row(p, segment, Config::kRows - 1).position, segment.seqlen_q - 1) + more;
-  PrefillView<Config> view = {0, length, 0, length};
-  if (p.causal != 0) {
-    view.some_end = min(length, last + 1);
-    view.all_end = min(length, first + 1);
-  }
-  if (p.window_left >= 0) {
-    view.some_begin = max(0, first - min(p.window_left, first));
-    view.all_begin = max(0, last - min(p.window_left, last));
-  }
-  return view;
-}
 
 template <class Config>
 __device__ __forceinline__ const uint32_t* nan_of_tiles(const Sm90PrefillParams& params,
